@@ -1,0 +1,3 @@
+//! Bytes to SEV-SNP, GPU and other evidence.
+//!
+//! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.

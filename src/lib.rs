@@ -1,0 +1,17 @@
+//! claviger: a confidential-computing attestation and key-release broker.
+//!
+//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key -> audit
+//! entry -> reply. The rooms below stand in that order; each imports only rooms above it.
+
+#![deny(unsafe_code)]
+
+pub mod wire;
+
+#[cfg(feature = "verifier")]
+pub mod evidence;
+
+#[cfg(feature = "verifier")]
+pub mod endorse;
+
+#[cfg(feature = "verifier")]
+pub mod verify;

@@ -1,0 +1,3 @@
+//! The `claviger` command.
+
+fn main() {}

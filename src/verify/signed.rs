@@ -1,0 +1,52 @@
+//! Whether one certificate's key signed another's bytes.
+
+use crate::endorse::{PublicKey, SignatureAlgorithm};
+use crate::wire::crypto::{self, CryptoError, P384Signature};
+
+/// Verifies a signature of a vendor's algorithm under a vendor's key.
+///
+/// Errors: `BadSignature`, also if algorithm and key do not belong together.
+pub fn signature(
+    key: &PublicKey,
+    algorithm: SignatureAlgorithm,
+    message: &[u8],
+    signature: &[u8],
+) -> Result<(), CryptoError> {
+    match (key, algorithm) {
+        (PublicKey::P384(point), SignatureAlgorithm::EcdsaSha384) => {
+            crypto::verify_p384(point, message, P384Signature::Der(signature))
+        }
+        (PublicKey::Rsa4096(key), SignatureAlgorithm::RsaPssSha384) => {
+            crypto::verify_rsa_pss_sha384(key, message, signature)
+        }
+        (PublicKey::P384(_), SignatureAlgorithm::RsaPssSha384)
+        | (PublicKey::Rsa4096(_), SignatureAlgorithm::EcdsaSha384) => Err(CryptoError::BadSignature),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verify::roots::{AmdLine, Roots};
+    use crate::verify::warm::Warm;
+
+    #[test]
+    fn pinned_intermediates_are_signed_by_their_roots_and_by_no_other() {
+        let roots = Roots::pinned().unwrap();
+        let warm = Warm::new();
+        let certificate = |subject: &_, issuer: &_| warm.certificate(subject, issuer);
+        for line in AmdLine::ALL {
+            let anchors = roots.amd(line).unwrap();
+            certificate(&anchors.ark, &anchors.ark).unwrap();
+            certificate(&anchors.ask, &anchors.ark).unwrap();
+            certificate(anchors.asvk.as_ref().unwrap(), &anchors.ark).unwrap();
+            for other in AmdLine::ALL.into_iter().filter(|other| *other != line) {
+                let mut ark = roots.amd(other).unwrap().ark.clone();
+                assert!(certificate(&anchors.ask, &ark).is_err());
+                ark.subject.clone_from(&anchors.ark.subject);
+                assert!(certificate(&anchors.ask, &ark).is_err(), "the right name with another key");
+            }
+        }
+        certificate(&roots.nvidia_device, &roots.nvidia_device).unwrap();
+        certificate(&roots.nvidia_rim, &roots.nvidia_rim).unwrap();
+    }
+}

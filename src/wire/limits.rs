@@ -1,0 +1,38 @@
+//! Bounds on foreign input: each with its unit and reason. A test stands on each side of every one.
+
+/// Bytes of one certificate. The largest seen is 1,683 (ASVK).
+pub const CERTIFICATE_LEN_MAX: usize = 8 * 1024;
+/// Certificates in one PEM text. Device chains have five.
+pub const PEM_CERTIFICATES_MAX: usize = 8;
+/// Bytes of one PEM text: NVML's own bound for a chain.
+pub const GPU_CHAIN_LEN_MAX: usize = 5120;
+/// Bytes of a GPU or switch report: NVML's own bound.
+pub const GPU_REPORT_LEN_MAX: usize = 8192;
+/// Bytes of a CRL. Those seen have 890.
+pub const CRL_LEN_MAX: usize = 64 * 1024;
+/// Revoked entries of a CRL.
+pub const CRL_ENTRIES_MAX: usize = 4096;
+/// Bytes of an OCSP response. Those seen have about 1,000.
+pub const OCSP_LEN_MAX: usize = 8 * 1024;
+/// Bytes of a RIM document. Those seen have 18 to 26 KB.
+pub const RIM_LEN_MAX: usize = 128 * 1024;
+/// Devices in one request: eight GPUs and four switches, with room.
+pub const DEVICES_MAX: usize = 16;
+/// Bytes of the body of `/attest`.
+pub const ATTEST_BODY_LEN_MAX: usize = 512 * 1024;
+/// Bytes of any other body on the guest listener.
+pub const GUEST_BODY_LEN_MAX: usize = 16 * 1024;
+/// Bytes of a policy document.
+pub const POLICY_LEN_MAX: usize = 64 * 1024;
+/// Depth of nesting in a JSON document.
+pub const JSON_DEPTH_MAX: usize = 32;
+/// Bytes of the facts document.
+pub const FACTS_LEN_MAX: usize = 64 * 1024;
+/// Bytes of the request head.
+pub const HEAD_LEN_MAX: usize = 8 * 1024;
+/// Keys asked for in one request.
+pub const KEYS_MAX: usize = 16;
+/// Bytes of a tenant key.
+pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a file that `verify` reads.
+pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
