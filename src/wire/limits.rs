@@ -36,3 +36,5 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
+pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
