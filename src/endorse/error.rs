@@ -10,6 +10,9 @@ pub enum Error {
     CertificateKey { oid: String },
     CertificateLength { len: usize },
     CertificateSyntax { what: String },
+    GpuChain { what: String },
+    GpuChainCount { count: usize },
+    GpuChainExtension { what: &'static str },
     Pem { what: String },
 }
 
@@ -22,6 +25,9 @@ impl Error {
             | Self::CertificateLength { .. }
             | Self::CertificateSyntax { .. }
             | Self::Pem { .. } => Code::CertificateMalformed,
+            Self::GpuChain { .. } | Self::GpuChainCount { .. } | Self::GpuChainExtension { .. } => {
+                Code::GpuChainMalformed
+            }
         }
     }
 }
@@ -41,6 +47,13 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::CertificateSyntax { what } => write!(f, "expected {what} in the certificate"),
+            Self::GpuChain { what } => write!(f, "device chain: {what}"),
+            Self::GpuChainCount { count } => {
+                write!(f, "expected 5 certificates in the device chain; {count} given")
+            }
+            Self::GpuChainExtension { what } => {
+                write!(f, "expected a well-formed {what} in the leaf certificate")
+            }
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
         }
     }

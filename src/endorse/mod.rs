@@ -4,6 +4,9 @@
 
 pub mod certificate;
 pub mod error;
+#[cfg(test)]
+pub(crate) mod gpu_built;
+pub mod gpu_chain;
 pub mod pem;
 
 pub use certificate::{Certificate, PublicKey, SignatureAlgorithm};

@@ -1,5 +1,7 @@
 //! NVIDIA GPU evidence: the SPDM measurement report and what its opaque fields say.
 
+#[cfg(test)]
+pub(crate) mod built;
 pub mod opaque;
 pub mod report;
 pub mod version;
