@@ -267,7 +267,7 @@ fn composite_id(bytes: &[u8]) -> Option<FirmwareId> {
     if version != [1] {
         return None;
     }
-    let (content, key) = content.split_at_checked(SPKI_P384.len() + P384_POINT_LEN)?;
+    let (key, content) = content.split_at_checked(SPKI_P384.len() + P384_POINT_LEN)?;
     let point: [u8; P384_POINT_LEN] = key.strip_prefix(&SPKI_P384)?.try_into().ok()?;
     let (rest, fwid) = fwid(content)?;
     rest.is_empty().then_some(FirmwareId::Composite { point, fwid })

@@ -1,0 +1,3 @@
+//! Flows over whole rooms and real evidence: one binary.
+
+mod gpu;
