@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::certificate::Certificate;
 use crate::wire::crypto::P384Key;
 
 /// One certificate before it is signed.
@@ -223,11 +222,6 @@ impl Built {
             self.plans[place].der(place, issuer, &self.keys[place], &self.keys[above])
         };
         (0..5).map(der).collect()
-    }
-
-    /// Returns the root that signed the chain.
-    pub(crate) fn root(&self) -> Certificate {
-        Certificate::from_der(&self.ders()[4]).unwrap()
     }
 }
 
