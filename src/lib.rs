@@ -7,6 +7,8 @@
 
 pub mod wire;
 
+pub mod protocol;
+
 #[cfg(feature = "verifier")]
 pub mod evidence;
 

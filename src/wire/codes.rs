@@ -50,7 +50,28 @@ codes! {
 
     // NVIDIA RIM and OCSP.
 
-    // Binding and facts.
+    // Messages, binding and facts.
+    RequestMalformed Request "request_malformed"
+        "the request is not what the schema demands"
+        "compare the body with the protocol of this version; unknown, repeated or missing fields are refused"
+    HeadMalformed Request "head_malformed"
+        "the request head is not canonical JSON of the schema"
+        "send the head as RFC 8785 canonical JSON; the agent of the same version does"
+    FactsMalformed Floor "facts_malformed"
+        "the facts document lacks a fact or holds one that is not known"
+        "use the agent of the same version; every fact must be stated and have a known value"
+    ProofInvalid Floor "proof_invalid"
+        "the instance key of the request head did not sign this request"
+        "send head, evidence and facts exactly as they were signed"
+    ReceiptInvalid Request "receipt_invalid"
+        "the receipt does not prove that the log holds this outcome"
+        "ask the operator for the log's checkpoint; do not use the keys of this reply"
+    ServiceNotPinned Request "service_not_pinned"
+        "the answer is not signed by a key that the pinned roots certify"
+        "check the pinned roots in the agent's configuration; somebody may stand between agent and service"
+    SealedKeyInvalid Request "sealed_key_invalid"
+        "a sealed key of the reply does not open"
+        "ask again with a new challenge; if it persists, the service seals for another key"
 
     // Release policy.
 
