@@ -10,6 +10,9 @@ pub mod wire;
 pub mod protocol;
 
 #[cfg(feature = "verifier")]
+pub mod identity;
+
+#[cfg(feature = "verifier")]
 pub mod evidence;
 
 #[cfg(feature = "verifier")]
