@@ -85,4 +85,16 @@ codes! {
     // Release policy.
 
     // Keys, leases, service.
+    StoreCorrupt Unavailable "store_corrupt"
+        "the store holds what this version did not write"
+        "restore a good copy; `claviger audit verify` names what is wrong"
+    StoreRowTampered Unavailable "store_row_tampered"
+        "a row of the store was changed, moved or replaced from outside"
+        "find out who has access to the database, then restore a good copy"
+    StoreUnavailable Unavailable "store_unavailable"
+        "the store cannot be reached or is full"
+        "check the database and its disk; the service recovers by itself"
+    ClockJumped Unavailable "clock_jumped"
+        "the clock jumped, or lies below the highest time in the log"
+        "set the clock of database and service by a time server"
 }
