@@ -10,7 +10,15 @@ pub enum Error {
     CertificateKey { oid: String },
     CertificateLength { len: usize },
     CertificateSyntax { what: String },
+    CrlLength { len: usize },
+    CrlSyntax { what: &'static str },
     Pem { what: String },
+    VekAlgorithm { expected: &'static str },
+    VekCriticalExtension { oid: String },
+    VekExtensionEncoding { oid: &'static str },
+    VekExtensionMissing { oid: &'static str },
+    VekKind { actual: String },
+    VekProduct { name: String },
 }
 
 impl Error {
@@ -22,6 +30,13 @@ impl Error {
             | Self::CertificateLength { .. }
             | Self::CertificateSyntax { .. }
             | Self::Pem { .. } => Code::CertificateMalformed,
+            Self::CrlLength { .. } | Self::CrlSyntax { .. } => Code::SnpCrlMalformed,
+            Self::VekAlgorithm { .. } => Code::SnpVekAlgorithm,
+            Self::VekCriticalExtension { .. } => Code::SnpVekCriticalExtension,
+            Self::VekExtensionEncoding { .. } => Code::SnpVekExtensionEncoding,
+            Self::VekExtensionMissing { .. } => Code::SnpVekExtensionMissing,
+            Self::VekKind { .. } => Code::SnpVekKind,
+            Self::VekProduct { .. } => Code::SnpProductUnknown,
         }
     }
 }
@@ -41,7 +56,25 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::CertificateSyntax { what } => write!(f, "expected {what} in the certificate"),
+            Self::CrlLength { len } => {
+                write!(f, "expected a revocation list of at most {} bytes; {len} given", limits::CRL_LEN_MAX)
+            }
+            Self::CrlSyntax { what } => write!(f, "expected {what} in the revocation list"),
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
+            Self::VekAlgorithm { expected } => write!(f, "expected {expected} in the certificate"),
+            Self::VekCriticalExtension { oid } => {
+                write!(f, "expected no critical extension in the certificate; {} is one", foreign(oid))
+            }
+            Self::VekExtensionEncoding { oid } => {
+                write!(f, "extension {oid} of the certificate has another form or value than its product's")
+            }
+            Self::VekExtensionMissing { oid } => write!(f, "expected extension {oid} in the certificate"),
+            Self::VekKind { actual } => {
+                write!(f, "expected a VCEK with hwID or a VLEK with CSP id; {} given", foreign(actual))
+            }
+            Self::VekProduct { name } => {
+                write!(f, "expected a product of the lines Genoa, Milan or Turin; {} given", foreign(name))
+            }
         }
     }
 }

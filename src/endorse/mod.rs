@@ -3,8 +3,12 @@
 //! Promise: what parses here has the shape its format demands; nothing here is believed yet.
 
 pub mod certificate;
+pub mod crl;
 pub mod error;
 pub mod pem;
+pub mod vek;
 
 pub use certificate::{Certificate, PublicKey, SignatureAlgorithm};
+pub use crl::Crl;
 pub use error::Error;
+pub use vek::Vek;

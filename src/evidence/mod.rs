@@ -1,3 +1,8 @@
 //! Bytes to SEV-SNP, GPU and other evidence.
 //!
 //! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.
+
+pub mod error;
+pub mod snp;
+
+pub use error::Error;

@@ -7,6 +7,7 @@ pub mod authentic;
 pub mod part;
 pub mod roots;
 mod signed;
+pub mod snp;
 pub mod warm;
 
 pub use authentic::Authentic;

@@ -36,3 +36,9 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// VCEKs and VLEKs sent with one SNP report: one is needed, a host's table has both kinds, each perhaps issued twice.
+pub const SNP_VEKS_MAX: usize = 4;
+/// Other certificates sent with one SNP report: ASK, ASVK and ARK, with room.
+pub const SNP_CHAIN_MAX: usize = 8;
+/// Revocation lists given for one SNP report: two paths for each of three lines, with room.
+pub const SNP_CRLS_MAX: usize = 8;
