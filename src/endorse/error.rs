@@ -1,16 +1,46 @@
 //! What endorsements can be wrong in.
 
+use super::ocsp::ResponseStatus;
 use crate::wire::text::foreign;
 use crate::wire::{Code, limits};
 
 /// Why an endorsement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    CertificateAlgorithm { oid: String },
-    CertificateKey { oid: String },
-    CertificateLength { len: usize },
-    CertificateSyntax { what: String },
-    Pem { what: String },
+    CertificateAlgorithm {
+        oid: String,
+    },
+    CertificateKey {
+        oid: String,
+    },
+    CertificateLength {
+        len: usize,
+    },
+    CertificateSyntax {
+        what: String,
+    },
+    /// More bytes than an OCSP answer may have.
+    OcspLength {
+        len: usize,
+    },
+    /// The responder gave no answer.
+    OcspStatus {
+        status: ResponseStatus,
+    },
+    OcspSyntax {
+        offset: usize,
+        expected: &'static str,
+    },
+    Pem {
+        what: String,
+    },
+    RimLength {
+        len: usize,
+    },
+    RimSyntax {
+        offset: usize,
+        expected: String,
+    },
 }
 
 impl Error {
@@ -22,6 +52,9 @@ impl Error {
             | Self::CertificateLength { .. }
             | Self::CertificateSyntax { .. }
             | Self::Pem { .. } => Code::CertificateMalformed,
+            Self::OcspLength { .. } | Self::OcspSyntax { .. } => Code::OcspMalformed,
+            Self::OcspStatus { status } => status.code(),
+            Self::RimLength { .. } | Self::RimSyntax { .. } => Code::RimMalformed,
         }
     }
 }
@@ -41,7 +74,22 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::CertificateSyntax { what } => write!(f, "expected {what} in the certificate"),
+            Self::OcspLength { len } => {
+                write!(f, "expected an OCSP answer of at most {} bytes; {len} given", limits::OCSP_LEN_MAX)
+            }
+            Self::OcspStatus { status } => {
+                write!(f, "expected a successful OCSP answer; the responder says {}", status.text())
+            }
+            Self::OcspSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the OCSP answer")
+            }
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
+            Self::RimLength { len } => {
+                write!(f, "expected a RIM of at most {} bytes; {len} given", limits::RIM_LEN_MAX)
+            }
+            Self::RimSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the RIM")
+            }
         }
     }
 }
