@@ -19,6 +19,9 @@ const OID_NONCE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01, 0x02]
 const OID_SHA1: &[u8] = &[0x2b, 0x0e, 0x03, 0x02, 0x1a];
 const OID_SHA384: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02];
 const OID_ECDSA_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
+const OID_OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
+
+const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
 
 /// Bytes of a nonce.
 const NONCE_LEN_MAX: usize = 128;
@@ -244,6 +247,15 @@ impl OcspResponse {
         &self.responder
     }
 
+    /// Tells whether the responder's certificate allows signing OCSP answers: its extended key usage contains
+    /// OCSPSigning, among others or alone (NVIDIA's older ones list another purpose beside it), and a key usage, if it
+    /// has one, allows signatures.
+    pub fn responder_has_ocsp_signing(&self) -> bool {
+        let allows = self.responder.usage.is_none_or(|usage| usage.digital_signature);
+        let purposes = self.responder.extension(EXTENDED_KEY_USAGE);
+        allows && purposes.is_some_and(|purposes| purpose_is_listed(&purposes.value).unwrap_or(false))
+    }
+
     /// Tells whether the signed responder id names the embedded certificate.
     pub fn names_its_responder(&self) -> bool {
         match &self.answer.responder_id {
@@ -266,6 +278,18 @@ fn key_bytes(certificate: &Certificate) -> &[u8] {
         PublicKey::P384(point) => point,
         PublicKey::Rsa4096(key) => key,
     }
+}
+
+/// Tells whether a list of purposes has OCSPSigning.
+fn purpose_is_listed(extended_key_usage: &[u8]) -> Result<bool, NotDer> {
+    let mut outer = Der::new(extended_key_usage);
+    let mut list = outer.inside(SEQUENCE, "purposes")?;
+    outer.finish()?;
+    let mut listed = false;
+    while !list.at_end() {
+        listed |= list.take(OID, "a purpose")? == OID_OCSP_SIGNING;
+    }
+    Ok(listed)
 }
 
 /// Reads `ResponseData`.
@@ -385,7 +409,10 @@ fn extensions(explicit: &mut Der<'_>) -> Result<Option<Vec<u8>>, NotDer> {
     while !list.at_end() {
         let mut extension = list.inside(SEQUENCE, "an extension")?;
         let oid = extension.take(OID, "extnID")?;
-        let critical = extension.at(0x01) && extension.take(0x01, "critical")? == [0xff];
+        let critical = extension.at(0x01);
+        if critical && extension.take(0x01, "critical")? != [0xff] {
+            return Err(extension.wrong("critical to be TRUE or absent before this place"));
+        }
         let mut value = extension.inside(OCTET_STRING, "extnValue")?;
         extension.finish()?;
         match (oid == OID_NONCE, critical) {

@@ -36,3 +36,10 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// Seconds by which an OCSP answer may seem to come from the future: how far a verifier's clock may be behind.
+pub const OCSP_SKEW_S_MAX: i64 = 300;
+/// Seconds for which an OCSP answer without nextUpdate is in force.
+pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
+/// Seconds for which an OCSP answer is in force at most: no nonce bounds its replay, so its age does. NVIDIA's answers
+/// last exactly as long.
+pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
