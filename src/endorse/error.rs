@@ -1,5 +1,6 @@
 //! What endorsements can be wrong in.
 
+use super::ocsp::ResponseStatus;
 use crate::wire::text::foreign;
 use crate::wire::{Code, limits};
 
@@ -19,6 +20,40 @@ pub enum Error {
     VekExtensionMissing { oid: &'static str },
     VekKind { actual: String },
     VekProduct { name: String },
+    CertificateAlgorithm {
+        oid: String,
+    },
+    CertificateKey {
+        oid: String,
+    },
+    CertificateLength {
+        len: usize,
+    },
+    CertificateSyntax {
+        what: String,
+    },
+    /// More bytes than an OCSP answer may have.
+    OcspLength {
+        len: usize,
+    },
+    /// The responder gave no answer.
+    OcspStatus {
+        status: ResponseStatus,
+    },
+    OcspSyntax {
+        offset: usize,
+        expected: &'static str,
+    },
+    Pem {
+        what: String,
+    },
+    RimLength {
+        len: usize,
+    },
+    RimSyntax {
+        offset: usize,
+        expected: String,
+    },
 }
 
 impl Error {
@@ -37,6 +72,9 @@ impl Error {
             Self::VekExtensionMissing { .. } => Code::SnpVekExtensionMissing,
             Self::VekKind { .. } => Code::SnpVekKind,
             Self::VekProduct { .. } => Code::SnpProductUnknown,
+            Self::OcspLength { .. } | Self::OcspSyntax { .. } => Code::OcspMalformed,
+            Self::OcspStatus { status } => status.code(),
+            Self::RimLength { .. } | Self::RimSyntax { .. } => Code::RimMalformed,
         }
     }
 }
@@ -74,6 +112,21 @@ impl std::fmt::Display for Error {
             }
             Self::VekProduct { name } => {
                 write!(f, "expected a product of the lines Genoa, Milan or Turin; {} given", foreign(name))
+            Self::OcspLength { len } => {
+                write!(f, "expected an OCSP answer of at most {} bytes; {len} given", limits::OCSP_LEN_MAX)
+            }
+            Self::OcspStatus { status } => {
+                write!(f, "expected a successful OCSP answer; the responder says {}", status.text())
+            }
+            Self::OcspSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the OCSP answer")
+            }
+            Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
+            Self::RimLength { len } => {
+                write!(f, "expected a RIM of at most {} bytes; {len} given", limits::RIM_LEN_MAX)
+            }
+            Self::RimSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the RIM")
             }
         }
     }

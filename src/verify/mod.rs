@@ -4,7 +4,9 @@
 //! state changes its cost and never its answer. Appraisal and policy are absent on purpose.
 
 pub mod authentic;
+pub mod ocsp;
 pub mod part;
+pub mod rim;
 pub mod roots;
 mod signed;
 pub mod snp;
