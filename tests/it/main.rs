@@ -1,0 +1,4 @@
+//! Integration tests, one binary.
+
+#[cfg(feature = "sim")]
+mod sim;
