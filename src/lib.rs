@@ -1,7 +1,7 @@
 //! claviger: a confidential-computing attestation and key-release broker.
 //!
-//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key -> audit
-//! entry -> reply. The rooms below stand in that order; each imports only rooms above it.
+//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key ->
+//! audit entry -> reply. The rooms below stand in that order; each imports only rooms above it.
 
 #![deny(unsafe_code)]
 

@@ -7,19 +7,6 @@ use crate::wire::{Code, limits};
 /// Why an endorsement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    CertificateAlgorithm { oid: String },
-    CertificateKey { oid: String },
-    CertificateLength { len: usize },
-    CertificateSyntax { what: String },
-    CrlLength { len: usize },
-    CrlSyntax { what: &'static str },
-    Pem { what: String },
-    VekAlgorithm { expected: &'static str },
-    VekCriticalExtension { oid: String },
-    VekExtensionEncoding { oid: &'static str },
-    VekExtensionMissing { oid: &'static str },
-    VekKind { actual: String },
-    VekProduct { name: String },
     CertificateAlgorithm {
         oid: String,
     },
@@ -32,6 +19,33 @@ pub enum Error {
     CertificateSyntax {
         what: String,
     },
+    CrlLength {
+        len: usize,
+    },
+    CrlSyntax {
+        what: &'static str,
+    },
+    Pem {
+        what: String,
+    },
+    VekAlgorithm {
+        expected: &'static str,
+    },
+    VekCriticalExtension {
+        oid: String,
+    },
+    VekExtensionEncoding {
+        oid: &'static str,
+    },
+    VekExtensionMissing {
+        oid: &'static str,
+    },
+    VekKind {
+        actual: String,
+    },
+    VekProduct {
+        name: String,
+    },
     /// More bytes than an OCSP answer may have.
     OcspLength {
         len: usize,
@@ -43,9 +57,6 @@ pub enum Error {
     OcspSyntax {
         offset: usize,
         expected: &'static str,
-    },
-    Pem {
-        what: String,
     },
     RimLength {
         len: usize,
@@ -112,6 +123,7 @@ impl std::fmt::Display for Error {
             }
             Self::VekProduct { name } => {
                 write!(f, "expected a product of the lines Genoa, Milan or Turin; {} given", foreign(name))
+            }
             Self::OcspLength { len } => {
                 write!(f, "expected an OCSP answer of at most {} bytes; {len} given", limits::OCSP_LEN_MAX)
             }
@@ -121,7 +133,6 @@ impl std::fmt::Display for Error {
             Self::OcspSyntax { offset, expected } => {
                 write!(f, "expected {expected} at offset {offset} of the OCSP answer")
             }
-            Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
             Self::RimLength { len } => {
                 write!(f, "expected a RIM of at most {} bytes; {len} given", limits::RIM_LEN_MAX)
             }

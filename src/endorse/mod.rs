@@ -8,12 +8,12 @@ mod der;
 pub mod error;
 pub mod ocsp;
 pub mod pem;
-pub mod vek;
 pub mod rim;
+pub mod vek;
 
 pub use certificate::{Certificate, PublicKey, SignatureAlgorithm};
 pub use crl::Crl;
 pub use error::Error;
-pub use vek::Vek;
 pub use ocsp::OcspResponse;
 pub use rim::Rim;
+pub use vek::Vek;
