@@ -366,3 +366,261 @@ fn signature(reader: &mut Reader<'_>) -> Result<[u8; crypto::P384_SIGNATURE_LEN]
     zero(reader, 368, "0x330..0x4A0, reserved")?;
     Ok(fixed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILAN: [u8; 3] = [0x19, 0x01, 1];
+    const TURIN: [u8; 3] = [0x1a, 0x02, 1];
+
+    /// A report of the right shape, every field with a value of its own.
+    fn sample(version: u8, cpuid: [u8; 3]) -> Vec<u8> {
+        let mut raw = vec![0; REPORT_LEN];
+        raw[0] = version;
+        raw[4] = 7;
+        raw[0x08..0x10].copy_from_slice(&0x3_011fu64.to_le_bytes());
+        raw[0x10..0x20].fill(0x10);
+        raw[0x20..0x30].fill(0x20);
+        raw[0x30] = 1;
+        raw[0x34] = 1;
+        raw[0x40] = 0x25;
+        raw[0x48] = 1;
+        for (offset, len, value) in [
+            (0x50, 64, 0x50),
+            (0x90, 48, 0x90),
+            (0xc0, 32, 0xc0),
+            (0xe0, 48, 0xe0),
+            (0x110, 48, 0x11),
+            (0x140, 32, 0x14),
+            (0x160, 32, 0xff),
+            (0x1a0, 64, 0x1a),
+        ] {
+            raw[offset..offset + len].fill(value);
+        }
+        let tcb = |level| match cpuid[0] {
+            0x1a => [1, 2, 3, level, 0, 0, 0, 5],
+            _ => [1, 2, 0, 0, 0, 0, level, 5],
+        };
+        raw[0x38..0x40].copy_from_slice(&tcb(24));
+        raw[0x180..0x188].copy_from_slice(&tcb(21));
+        raw[0x1e0..0x1e8].copy_from_slice(&tcb(23));
+        raw[0x1f0..0x1f8].copy_from_slice(&tcb(22));
+        raw[0x1e8..0x1eb].copy_from_slice(&[31, 55, 1]);
+        raw[0x1ec..0x1ef].copy_from_slice(&[30, 55, 1]);
+        if version >= 3 {
+            raw[0x188..0x18b].copy_from_slice(&cpuid);
+        }
+        if version >= 5 {
+            raw[0x1f8] = 63;
+            raw[0x200] = 62;
+        }
+        for index in 0..48u8 {
+            raw[0x2a0 + usize::from(index)] = index + 1;
+            raw[0x2e8 + usize::from(index)] = index + 101;
+        }
+        raw
+    }
+
+    fn with(version: u8, offset: usize, bytes: &[u8]) -> Result<Report, Error> {
+        let mut raw = sample(version, MILAN);
+        raw[offset..offset + bytes.len()].copy_from_slice(bytes);
+        Report::parse(&raw)
+    }
+
+    #[test]
+    fn reads_each_field_from_its_place() {
+        let report = Report::parse(&sample(5, MILAN)).unwrap();
+        let tcb = |snp| Tcb { fmc: None, boot_loader: 1, tee: 2, snp, microcode: 5 };
+        assert_eq!((report.version, report.guest_svn, report.vmpl), (5, 7, 1));
+        assert_eq!((report.policy.get(), report.platform_info.get()), (0x3_011f, 0x25));
+        assert_eq!((report.family_id, report.image_id), ([0x10; 16], [0x20; 16]));
+        assert!(report.author_key_en && !report.mask_chip_key);
+        assert_eq!(report.signer, Signer::Vcek);
+        assert_eq!((report.report_data, report.chip_id), ([0x50; 64], [0x1a; 64]));
+        assert_eq!(*report.measurement.bytes(), [0x90; 48]);
+        assert_eq!(*report.host_data.bytes(), [0xc0; 32]);
+        assert_eq!(*report.id_key_digest.bytes(), [0xe0; 48]);
+        assert_eq!(*report.author_key_digest.bytes(), [0x11; 48]);
+        assert_eq!(*report.report_id.bytes(), [0x14; 32]);
+        assert_eq!(*report.report_id_ma.bytes(), [0xff; 32]);
+        assert_eq!((report.current_tcb, report.committed_tcb), (tcb(24), tcb(23)));
+        assert_eq!((report.launch_tcb, report.reported_tcb), (tcb(22), tcb(21)));
+        assert_eq!(report.current_version, FirmwareVersion { major: 1, minor: 55, build: 31 });
+        assert_eq!(report.committed_version, FirmwareVersion { major: 1, minor: 55, build: 30 });
+        assert_eq!(report.cpuid, Some(Cpuid { family: 0x19, model: 1, stepping: 1 }));
+        assert_eq!(report.line(), Some(Line::Milan));
+        assert_eq!((report.launch_mitigation_vector, report.current_mitigation_vector), (Some(63), Some(62)));
+        assert!(!report.has_migration_agent() && !report.chip_id_masked() && !report.host_requested());
+        assert_eq!(report.signed(), &sample(5, MILAN)[..0x2a0]);
+    }
+
+    #[test]
+    fn scalars_of_the_signature_are_turned_round() {
+        let report = Report::parse(&sample(3, MILAN)).unwrap();
+        assert_eq!((report.signature()[0], report.signature()[47]), (48, 1));
+        assert_eq!((report.signature()[48], report.signature()[95]), (148, 101));
+    }
+
+    #[test]
+    fn versions_before_3_name_no_cpu_and_before_5_no_mitigations() {
+        let old = Report::parse(&sample(2, MILAN)).unwrap();
+        assert_eq!((old.cpuid, old.line()), (None, None));
+        for version in 2..5 {
+            let report = Report::parse(&sample(version, MILAN)).unwrap();
+            assert_eq!(report.launch_mitigation_vector, None);
+            assert_eq!(report.current_mitigation_vector, None);
+        }
+    }
+
+    #[test]
+    fn refuses_other_lengths() {
+        let mut raw = sample(3, MILAN);
+        raw.push(0);
+        for len in [0, 1, 671, 672, REPORT_LEN - 1, REPORT_LEN + 1] {
+            assert_eq!(Report::parse(&raw[..len]), Err(Error::SnpLength { actual_len: len }));
+        }
+    }
+
+    #[test]
+    fn refuses_other_versions() {
+        for version in [0, 1, 6, 7, 0x0200_0000, u32::MAX] {
+            assert_eq!(with(3, 0, &version.to_le_bytes()), Err(Error::SnpVersion { version }));
+        }
+        assert_eq!(Report::parse(&[0; REPORT_LEN]), Err(Error::SnpVersion { version: 0 }));
+    }
+
+    #[test]
+    fn refuses_other_signature_algorithms() {
+        for algorithm in [0, 2, 0x100, u32::MAX] {
+            let refused = with(3, 0x34, &algorithm.to_le_bytes());
+            assert_eq!(refused, Err(Error::SnpSignatureAlgorithm { algorithm }));
+        }
+    }
+
+    #[test]
+    fn refuses_each_reserved_byte_of_each_version() {
+        let common = || (0x4c..0x50).chain([0x1eb, 0x1ef]).chain(0x2d0..0x2e8).chain(0x318..0x4a0);
+        let reserved = |version| -> Vec<usize> {
+            let cpuid = if version == 2 { 0x188..0x1a0 } else { 0x18b..0x1a0 };
+            let tail = if version < 5 { 0x1f8..0x2a0 } else { 0x208..0x2a0 };
+            common().chain(cpuid).chain(tail).collect()
+        };
+        for version in 2..=5 {
+            for offset in reserved(version) {
+                match with(version, offset, &[0x80]) {
+                    Err(Error::SnpReserved { offset: at, .. }) => assert_eq!(at, offset),
+                    other => panic!("version {version}, {offset:#x}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_reserved_bytes_of_each_tcb_in_the_layout_of_its_line() {
+        for start in [0x38, 0x180, 0x1e0, 0x1f0] {
+            for (cpuid, reserved) in [(MILAN, 2..6), (TURIN, 4..7)] {
+                for index in 0..8 {
+                    let mut raw = sample(5, cpuid);
+                    raw[start + index] = 1;
+                    let parsed = Report::parse(&raw);
+                    let offset = start + index;
+                    assert_eq!(parsed.is_err(), reserved.contains(&index), "{offset:#x}");
+                    if let Err(error) = parsed {
+                        assert!(matches!(error, Error::SnpReserved { offset: at, .. } if at == offset));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_fmc_of_turin_is_the_first_byte() {
+        let report = Report::parse(&sample(5, TURIN)).unwrap();
+        let expected = Tcb { fmc: Some(1), boot_loader: 2, tee: 3, snp: 21, microcode: 5 };
+        assert_eq!(report.reported_tcb, expected);
+        assert_eq!(report.line(), Some(Line::Turin));
+    }
+
+    #[test]
+    fn a_turin_tcb_in_version_2_is_of_no_known_generation() {
+        let error = Report::parse(&sample(2, TURIN)).unwrap_err();
+        assert_eq!(error, Error::SnpGeneration { field: "CURRENT_TCB" });
+        assert_eq!(error.code().text(), "snp_generation_unknown");
+    }
+
+    #[test]
+    fn a_turin_tcb_under_the_cpuid_of_milan_is_refused_and_the_other_way_round() {
+        let mut raw = sample(5, TURIN);
+        raw[0x188..0x18b].copy_from_slice(&MILAN);
+        assert!(matches!(Report::parse(&raw), Err(Error::SnpReserved { field: "CURRENT_TCB", .. })));
+        let mut raw = sample(5, MILAN);
+        raw[0x188..0x18b].copy_from_slice(&TURIN);
+        assert!(matches!(Report::parse(&raw), Err(Error::SnpReserved { field: "CURRENT_TCB", .. })));
+    }
+
+    #[test]
+    fn refuses_a_cpu_of_no_line_before_looking_at_its_layout() {
+        for cpuid in [[0x1a, 0x12, 0], [0x1a, 0x50, 0], [0x19, 0xb0, 0], [0x17, 0x31, 0], [0, 0, 0]] {
+            let mut raw = sample(5, TURIN);
+            raw[0x188..0x18b].copy_from_slice(&cpuid);
+            raw[0x19f] = 1;
+            let error = Report::parse(&raw).unwrap_err();
+            assert_eq!(error.code().text(), "snp_product_unknown", "{cpuid:?}");
+        }
+    }
+
+    #[test]
+    fn reads_the_signer_and_refuses_reserved_key_bits() {
+        let signer = |bits: u32| with(3, 0x48, &(1 | bits << 2).to_le_bytes()).unwrap().signer;
+        assert_eq!([signer(0), signer(1), signer(7)], [Signer::Vcek, Signer::Vlek, Signer::Unsigned]);
+        for bits in 2..7u8 {
+            assert_eq!(signer(u32::from(bits)), Signer::Reserved(bits));
+        }
+        assert!(with(3, 0x48, &3u32.to_le_bytes()).unwrap().mask_chip_key);
+        for bit in 5..32 {
+            let word = 1 | 1u32 << bit;
+            let refused = with(3, 0x48, &word.to_le_bytes());
+            assert!(matches!(refused, Err(Error::SnpReserved { offset: 0x48, .. })), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn an_author_key_digest_without_its_bit_is_refused() {
+        let refused = with(3, 0x48, &[0]);
+        assert!(matches!(refused, Err(Error::SnpReserved { offset: 0x110, .. })));
+    }
+
+    #[test]
+    fn a_host_requested_report_shows_as_such() {
+        let report = with(5, 0x30, &u32::MAX.to_le_bytes()).unwrap();
+        assert!(report.host_requested());
+        assert_eq!(report.vmpl, u32::MAX);
+        assert!(!with(5, 0x30, &4u32.to_le_bytes()).unwrap().host_requested());
+    }
+
+    #[test]
+    fn a_migration_agent_shows_in_any_byte_of_its_id() {
+        for offset in [0x160, 0x170, 0x17f] {
+            assert!(with(3, offset, &[0xfe]).unwrap().has_migration_agent());
+        }
+    }
+
+    #[test]
+    fn messages_are_one_line_without_a_full_stop() {
+        let cpuid = Cpuid { family: 0x1a, model: 0x50, stepping: 0 };
+        for error in [
+            Error::SnpGeneration { field: "CURRENT_TCB" },
+            Error::SnpLength { actual_len: 1183 },
+            Error::SnpProduct { cpuid },
+            Error::SnpReserved { field: "0x04C..0x050, reserved", offset: 0x4c },
+            Error::SnpSignatureAlgorithm { algorithm: 2 },
+            Error::SnpVersion { version: 6 },
+        ] {
+            let text = error.to_string();
+            assert!(!text.ends_with('.') && !text.contains('\n') && !text.contains("  "), "{text}");
+        }
+        let version = Error::SnpVersion { version: 6 }.to_string();
+        assert_eq!(version, "report version 6 is not supported; expected 2 to 5");
+    }
+}
