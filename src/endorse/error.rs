@@ -65,6 +65,14 @@ pub enum Error {
         offset: usize,
         expected: String,
     },
+    CertificateAlgorithm { oid: String },
+    CertificateKey { oid: String },
+    CertificateLength { len: usize },
+    CertificateSyntax { what: String },
+    GpuChain { what: String },
+    GpuChainCount { count: usize },
+    GpuChainExtension { what: &'static str },
+    Pem { what: String },
 }
 
 impl Error {
@@ -86,6 +94,9 @@ impl Error {
             Self::OcspLength { .. } | Self::OcspSyntax { .. } => Code::OcspMalformed,
             Self::OcspStatus { status } => status.code(),
             Self::RimLength { .. } | Self::RimSyntax { .. } => Code::RimMalformed,
+            Self::GpuChain { .. } | Self::GpuChainCount { .. } | Self::GpuChainExtension { .. } => {
+                Code::GpuChainMalformed
+            }
         }
     }
 }
@@ -109,6 +120,13 @@ impl std::fmt::Display for Error {
                 write!(f, "expected a revocation list of at most {} bytes; {len} given", limits::CRL_LEN_MAX)
             }
             Self::CrlSyntax { what } => write!(f, "expected {what} in the revocation list"),
+            Self::GpuChain { what } => write!(f, "device chain: {what}"),
+            Self::GpuChainCount { count } => {
+                write!(f, "expected 5 certificates in the device chain; {count} given")
+            }
+            Self::GpuChainExtension { what } => {
+                write!(f, "expected a well-formed {what} in the leaf certificate")
+            }
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
             Self::VekAlgorithm { expected } => write!(f, "expected {expected} in the certificate"),
             Self::VekCriticalExtension { oid } => {

@@ -4,5 +4,6 @@
 
 pub mod error;
 pub mod snp;
+pub mod gpu;
 
 pub use error::Error;

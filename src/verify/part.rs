@@ -22,6 +22,11 @@ impl<T> Part<T> {
         Self { checks, shown: None, authentic: false }
     }
 
+    /// A part of which something did not parse, with the checks of what did. Never authentic.
+    pub(super) fn unread(checks: Checks) -> Self {
+        Self { checks, shown: None, authentic: false }
+    }
+
     /// A part that parsed. It is authentic if each check in `must` was made, and no check of authenticity failed or
     /// stayed unknown.
     pub(super) fn assessed(must: &[CheckName], checks: Checks, value: T) -> Self {

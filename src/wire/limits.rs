@@ -49,3 +49,5 @@ pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
 /// Seconds for which an OCSP answer is in force at most: no nonce bounds its replay, so its age does. NVIDIA's answers
 /// last exactly as long.
 pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
+/// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
+pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
