@@ -1,9 +1,9 @@
 //! Programs that must not compile: what the gates forbid is refused by the compiler, with the expected code and item.
 //!
-//! `gates/NAME.fail.rs` stands outside of the crate, `gates/inside/NAME.fail.rs` is compiled as a file of the room that
-//! its header names. Each has a twin `NAME.pass.rs` that does compile, so that a failure is the gate's and not a slip's.
-//! A new gate is two new files; the header of the first is `// expect: CODE TEXT` (`-` for a code where rustc gives
-//! none), that of both inside files `// room: NAME`.
+//! `gates/NAME.fail.rs` stands outside of the crate, `gates/inside/NAME.fail.rs` is compiled as a file of the room
+//! that its header names. Each has a twin `NAME.pass.rs` that does compile, so that a failure is the gate's and not a
+//! slip's. A new gate is two new files; the header of the first is `// expect: CODE TEXT` (`-` for a code where rustc
+//! gives none), that of both inside files `// room: NAME`.
 
 #[path = "gates/rustc.rs"]
 mod rustc;

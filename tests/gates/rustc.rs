@@ -176,9 +176,28 @@ fn a_quoted_argument_stays_one() {
 
 #[test]
 fn the_empty_crate_has_the_dependencies_and_no_other_target() {
-    let manifest = "[package]\nname = \"claviger\"\ndefault-run = \"claviger\"\n[lib]\npath = \"src/lib.rs\"\n[[bin]]\n\
-        name = \"claviger\"\n[[test]]\nname = \"x\"\n[dependencies]\nhex = \"0.4\"\n[lints.rust]\nx = \"deny\"\n";
-    let expected = "[package]\nname = \"claviger-gates\"\n[lib]\npath = \"src/lib.rs\"\n[dependencies]\nhex = \"0.4\"\n\n\
-        [workspace]\n";
+    let manifest = r#"[package]
+name = "claviger"
+default-run = "claviger"
+[lib]
+path = "src/lib.rs"
+[[bin]]
+name = "claviger"
+[[test]]
+name = "x"
+[dependencies]
+hex = "0.4"
+[lints.rust]
+x = "deny"
+"#;
+    let expected = r#"[package]
+name = "claviger-gates"
+[lib]
+path = "src/lib.rs"
+[dependencies]
+hex = "0.4"
+
+[workspace]
+"#;
     assert_eq!(library_alone(manifest), expected);
 }

@@ -2,6 +2,8 @@
 // room: endorse
 // expect: E0624 associated function `new` is private
 
-pub fn mint(certificate: crate::endorse::Certificate) -> crate::verify::Authentic<crate::endorse::Certificate> {
+pub fn mint(
+    certificate: crate::endorse::Certificate,
+) -> crate::verify::Authentic<crate::endorse::Certificate> {
     crate::verify::Authentic::new(certificate)
 }
