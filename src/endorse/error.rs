@@ -25,8 +25,36 @@ pub enum Error {
     CrlSyntax {
         what: &'static str,
     },
+    GpuChain {
+        what: String,
+    },
+    GpuChainCount {
+        count: usize,
+    },
+    GpuChainExtension {
+        what: &'static str,
+    },
+    /// More bytes than an OCSP answer may have.
+    OcspLength {
+        len: usize,
+    },
+    /// The responder gave no answer.
+    OcspStatus {
+        status: ResponseStatus,
+    },
+    OcspSyntax {
+        offset: usize,
+        expected: &'static str,
+    },
     Pem {
         what: String,
+    },
+    RimLength {
+        len: usize,
+    },
+    RimSyntax {
+        offset: usize,
+        expected: String,
     },
     VekAlgorithm {
         expected: &'static str,
@@ -46,33 +74,6 @@ pub enum Error {
     VekProduct {
         name: String,
     },
-    /// More bytes than an OCSP answer may have.
-    OcspLength {
-        len: usize,
-    },
-    /// The responder gave no answer.
-    OcspStatus {
-        status: ResponseStatus,
-    },
-    OcspSyntax {
-        offset: usize,
-        expected: &'static str,
-    },
-    RimLength {
-        len: usize,
-    },
-    RimSyntax {
-        offset: usize,
-        expected: String,
-    },
-    CertificateAlgorithm { oid: String },
-    CertificateKey { oid: String },
-    CertificateLength { len: usize },
-    CertificateSyntax { what: String },
-    GpuChain { what: String },
-    GpuChainCount { count: usize },
-    GpuChainExtension { what: &'static str },
-    Pem { what: String },
 }
 
 impl Error {

@@ -6,10 +6,10 @@ pub mod certificate;
 pub mod crl;
 mod der;
 pub mod error;
-pub mod ocsp;
 #[cfg(test)]
 pub(crate) mod gpu_built;
 pub mod gpu_chain;
+pub mod ocsp;
 pub mod pem;
 pub mod rim;
 pub mod vek;

@@ -1,45 +1,91 @@
 //! What evidence can be wrong in.
 
 use super::snp::{Cpuid, VERSIONS};
-use crate::wire::Code;
-
-/// Why evidence does not parse.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// A version-2 SNP report whose TCB does not have the layout of the generations that emitted version 2.
-    SnpGeneration { field: &'static str },
-    /// An SNP report of another length than the format's.
-    SnpLength { actual_len: usize },
-    /// A CPU family and model that no supported product line has.
-    SnpProduct { cpuid: Cpuid },
-    /// Bytes or bits of an SNP report that must be zero.
-    SnpReserved { field: &'static str, offset: usize },
-    /// An SNP signature algorithm other than ECDSA P-384 with SHA-384.
-    SnpSignatureAlgorithm { algorithm: u32 },
-    /// An SNP report version that is not supported.
-    SnpVersion { version: u32 },
 use crate::wire::text::foreign;
 use crate::wire::{Code, limits};
 
 /// Why evidence does not parse, or does not say what is asked of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    GpuArchitectureUnknown { gpu_info: u64 },
-    GpuBlock { number: u8, field: &'static str, expected: u32, actual: u32 },
-    GpuBlockCount { count: u8 },
-    GpuConstant { field: &'static str, offset: usize },
-    GpuFieldId { id: u16 },
-    GpuFieldMissing { field: &'static str },
-    GpuFieldRepeated { id: u16 },
-    GpuFieldSize { field: &'static str, expected: usize, actual: usize },
-    GpuFieldText { field: &'static str, text: String },
+    GpuArchitectureUnknown {
+        gpu_info: u64,
+    },
+    GpuBlock {
+        number: u8,
+        field: &'static str,
+        expected: u32,
+        actual: u32,
+    },
+    GpuBlockCount {
+        count: u8,
+    },
+    GpuConstant {
+        field: &'static str,
+        offset: usize,
+    },
+    GpuFieldId {
+        id: u16,
+    },
+    GpuFieldMissing {
+        field: &'static str,
+    },
+    GpuFieldRepeated {
+        id: u16,
+    },
+    GpuFieldSize {
+        field: &'static str,
+        expected: usize,
+        actual: usize,
+    },
+    GpuFieldText {
+        field: &'static str,
+        text: String,
+    },
     GpuFieldsMany,
-    GpuOpaqueVersion { version: u16 },
-    GpuRecordLength { expected: u32, actual: u32 },
-    GpuReportLength { len: usize },
-    GpuShort { offset: usize, needed: usize, left: usize },
+    GpuOpaqueVersion {
+        version: u16,
+    },
+    GpuRecordLength {
+        expected: u32,
+        actual: u32,
+    },
+    GpuReportLength {
+        len: usize,
+    },
+    GpuShort {
+        offset: usize,
+        needed: usize,
+        left: usize,
+    },
     GpuSwitch,
-    GpuTrailing { len: usize },
+    GpuTrailing {
+        len: usize,
+    },
+    /// A version-2 SNP report whose TCB does not have the layout of the generations that emitted version 2.
+    SnpGeneration {
+        field: &'static str,
+    },
+    /// An SNP report of another length than the format's.
+    SnpLength {
+        actual_len: usize,
+    },
+    /// A CPU family and model that no supported product line has.
+    SnpProduct {
+        cpuid: Cpuid,
+    },
+    /// Bytes or bits of an SNP report that must be zero.
+    SnpReserved {
+        field: &'static str,
+        offset: usize,
+    },
+    /// An SNP signature algorithm other than ECDSA P-384 with SHA-384.
+    SnpSignatureAlgorithm {
+        algorithm: u32,
+    },
+    /// An SNP report version that is not supported.
+    SnpVersion {
+        version: u32,
+    },
 }
 
 impl Error {

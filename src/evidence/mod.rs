@@ -3,7 +3,7 @@
 //! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.
 
 pub mod error;
-pub mod snp;
 pub mod gpu;
+pub mod snp;
 
 pub use error::Error;

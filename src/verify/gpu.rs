@@ -140,10 +140,11 @@ fn with_references(report: &Report, references: &References, checks: &mut Checks
                 Ok(id) => check.expected(id.as_str()),
                 Err(_) => check,
             });
-            checks.record(Check::unknown(CheckName::Measurements, Code::RimMissing));
+            let code = references.checks.named(CheckName::Rim).and_then(|check| check.code);
+            checks.record(Check::unknown(CheckName::Measurements, code.unwrap_or(Code::RimMissing)));
         }
     }
-    let (driver, vbios) = (references.driver.as_ref()?.get(), references.vbios.as_ref()?.get());
+    let (driver, vbios) = (references.driver.as_ref()?, references.vbios.as_ref()?);
     checks.record(documents(report, driver, vbios));
     match reference::compare(report, driver, vbios) {
         Ok(comparison) => {

@@ -229,7 +229,8 @@ fn edition(kind: RimKind) -> &'static str {
     }
 }
 
-fn tie_failed(code: Code, rim: &Rim, expect: &RimFor) -> Check {
+/// Says what a document is about and what was asked for.
+pub fn tie_failed(code: Code, rim: &Rim, expect: &RimFor) -> Check {
     let show =
         |edition: &str, product: &str, version: &str| foreign(&format!("{edition} {product} {version}"));
     let statement = rim.statement();

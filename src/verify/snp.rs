@@ -77,6 +77,22 @@ fn certificates(bytes: &[u8]) -> Vec<Result<Certificate, endorse::Error>> {
     }
 }
 
+/// A report and the product line whose keys signed it.
+#[derive(Clone, Debug)]
+pub struct Snp {
+    pub report: Report,
+    /// `None` if no chain was found.
+    pub line: Option<Line>,
+}
+
+impl std::ops::Deref for Snp {
+    type Target = Report;
+
+    fn deref(&self) -> &Report {
+        &self.report
+    }
+}
+
 /// Verifies a report: its signature, the chain up to a pinned AMD root, windows, revocation, and that certificate and
 /// report speak of the same chip and TCB. Every check is made, whatever the others gave.
 ///
@@ -94,7 +110,7 @@ pub fn assess(
     now: UnixSeconds,
     expected_report_data: Option<&[u8; 64]>,
     report: Result<Report, evidence::Error>,
-) -> Part<Report> {
+) -> Part<Snp> {
     let report = match report {
         Ok(report) => report,
         Err(error) => {
@@ -131,7 +147,8 @@ pub fn assess(
         must.push(CheckName::ReportData);
         checks.record(report_data(expected, &report.report_data));
     }
-    Part::assessed(&must, checks, report)
+    let line = issuer.as_ref().map(Issuer::line);
+    Part::assessed(&must, checks, Snp { report, line })
 }
 
 /// Returns the code that tells most: of the first failed check in the order of `TELLING`, or else of the first unknown
