@@ -506,3 +506,52 @@ impl Default for SnpFields {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_stand_where_each_line_has_them() {
+        let tcb = Tcb { fmc: 1, boot_loader: 2, tee: 3, snp: 4, microcode: 5 };
+        assert_eq!(tcb.bytes(Line::Genoa), [2, 3, 0, 0, 0, 0, 4, 5]);
+        assert_eq!(tcb.bytes(Line::Milan), tcb.bytes(Line::Genoa));
+        assert_eq!(tcb.bytes(Line::Turin), [1, 2, 3, 4, 0, 0, 0, 5]);
+    }
+
+    #[test]
+    fn overwritten_bytes_are_signed() {
+        let chip = Chip {
+            line: Line::Turin,
+            chip_id: [0; 64],
+            tcb: Tcb::default(),
+            key: Signer::p384().unwrap(),
+            vcek: Vec::new(),
+        };
+        let fields = SnpFields { overwritten: vec![(0x4c, vec![9]), (5000, vec![1])], ..chip.fields() };
+        let report = chip.report(&fields).unwrap();
+        assert_eq!(report[0x4c], 9);
+        assert_eq!(report[0x00], 5);
+        let mut signature = [0; 96];
+        for (at, place) in signature.iter_mut().enumerate() {
+            let (offset, at) = if at < 48 { (0x2a0, at) } else { (0x2e8, at - 48) };
+            *place = report[offset + 47 - at];
+        }
+        let signature = crypto::P384Signature::Fixed(&signature);
+        crypto::verify_p384(&chip.key.public(), &report[..SIGNED_LEN], signature).unwrap();
+    }
+
+    #[test]
+    fn an_absent_cpuid_is_zero_before_version_3() {
+        let chip = Chip {
+            line: Line::Milan,
+            chip_id: [1; 64],
+            tcb: Tcb::default(),
+            key: Signer::p384().unwrap(),
+            vcek: Vec::new(),
+        };
+        let old = chip.body(&SnpFields { version: 2, ..chip.fields() });
+        assert_eq!(old[0x188..0x18b], [0; 3]);
+        assert_eq!(chip.body(&chip.fields())[0x188..0x18b], [0x19, 0x01, 0x01]);
+    }
+}

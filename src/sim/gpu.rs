@@ -10,8 +10,6 @@ use crate::wire::{UnixSeconds, Window};
 
 /// Measurement blocks in a GPU report.
 pub const BLOCKS: usize = 64;
-/// Bytes of the request that stands before the response.
-const REQUEST_LEN: usize = 37;
 const OID_SPDM_DEVICE_INFO: &str = "1.3.6.1.4.1.412.274.1";
 const OID_COMPOSITE_ID: &str = "2.23.133.5.4.1";
 
@@ -143,7 +141,6 @@ impl SimGpu {
         let mut report = vec![0x11, 0xe0, 0x01, 0xff];
         report.extend_from_slice(&nonce);
         report.push(0);
-        debug_assert_eq!(report.len(), REQUEST_LEN);
         let record = fields.record();
         report.extend_from_slice(&[0x11, 0x60, 0, 0, low_byte(fields.measurements.len())]);
         report.extend_from_slice(&record.len().to_le_bytes()[..3]);
@@ -364,4 +361,59 @@ fn padded(text: &str, len: usize) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(len.max(bytes.len()), 0);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opaque_fields_can_be_left_out_and_repeated() {
+        let ids = |fields: &GpuFields| {
+            let opaque = fields.opaque(&[1; 48]);
+            let (mut at, mut ids) = (0, Vec::new());
+            while at < opaque.len() {
+                ids.push(u16::from_le_bytes([opaque[at], opaque[at + 1]]));
+                at += 4 + usize::from(u16::from_le_bytes([opaque[at + 2], opaque[at + 3]]));
+            }
+            ids
+        };
+        let fields = GpuFields::default();
+        assert_eq!(ids(&fields), [6, 14, 15, 16, 17, 18, 19, 3, 4, 12, 13, 11, 20, 21]);
+        let newer = GpuFields { opaque_version: Some(1), feature_flag: Some(0), ..fields.clone() };
+        assert_eq!(ids(&newer), [6, 14, 15, 16, 17, 18, 19, 3, 4, 12, 13, 11, 20, 21, 34, 36]);
+        let odd = GpuFields {
+            fwid: StatedFwid::Absent,
+            omitted: vec![6, 11],
+            extra: vec![(3, b"550\0".to_vec()), (255, Vec::new())],
+            ..fields
+        };
+        assert_eq!(ids(&odd), [14, 15, 16, 17, 18, 19, 3, 4, 12, 13, 21, 3, 255]);
+    }
+
+    #[test]
+    fn switch_pdis_are_reversed_and_follow_protected_pcie() {
+        let fields = GpuFields {
+            protected_pcie: Some(0xaa),
+            switch_pdis: Some(vec![[1, 2, 3, 4, 5, 6, 7, 8]]),
+            ..GpuFields::default()
+        };
+        let opaque = fields.opaque(&[1; 48]);
+        assert!(opaque.ends_with(&[21, 0, 1, 0, 0xaa, 22, 0, 8, 0, 8, 7, 6, 5, 4, 3, 2, 1]));
+    }
+
+    #[test]
+    fn counts_follow_the_values() {
+        let counts = GpuFields::default().counts();
+        assert_eq!(counts.len(), BLOCKS * 4);
+        for (count, value) in counts.chunks(4).zip(GpuFields::default().measurements) {
+            assert_eq!(count == [0; 4], value == [0; 48]);
+        }
+    }
+
+    #[test]
+    fn vbios_text_is_upper_case_hex() {
+        assert_eq!(vbios_text([0x00, 0x9f, 0x00, 0x96, 0x01, 0, 0, 0]), "96.00.9F.00.01");
+        assert_eq!(vbios_text([0x00, 0x88, 0x00, 0x97, 0x0f, 0, 0, 0]), "97.00.88.00.0F");
+    }
 }

@@ -1,7 +1,7 @@
 //! A simulated machine: one confidential VM with its chip and its GPUs, and the endorsements that belong to it.
 
 use super::Vendors;
-use super::amd::{Chip, SnpFields, Tcb};
+use super::amd::{Chip, Line, SnpFields, Tcb};
 use super::gpu::{GpuFields, SimGpu};
 use super::rim::{self, RimKind, RimOptions};
 use crate::wire::UnixSeconds;
@@ -15,6 +15,14 @@ const CRL_LIFETIME_S: i64 = 365 * 86_400;
 pub struct MachineGpu {
     pub gpu: SimGpu,
     pub fields: GpuFields,
+}
+
+/// What one GPU shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuEvidence {
+    pub report: Vec<u8>,
+    /// PEM text, leaf first.
+    pub chain_pem: Vec<u8>,
 }
 
 /// One confidential VM. Every field can be changed before evidence is asked for.
@@ -54,8 +62,11 @@ impl Machine {
     /// Returns each GPU's report over that nonce, with its chain as PEM.
     ///
     /// Errors: `NoRandomness`.
-    pub fn gpu_reports(&self, nonce: [u8; 32]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, CryptoError> {
-        self.gpus.iter().map(|gpu| Ok((gpu.gpu.report(nonce, &gpu.fields)?, gpu.gpu.chain_pem()))).collect()
+    pub fn gpu_reports(&self, nonce: [u8; 32]) -> Result<Vec<GpuEvidence>, CryptoError> {
+        let show = |MachineGpu { gpu, fields }: &MachineGpu| {
+            Ok(GpuEvidence { report: gpu.report(nonce, fields)?, chain_pem: gpu.chain_pem() })
+        };
+        self.gpus.iter().map(show).collect()
     }
 
     /// Returns what the vendors would hand out for this machine at that time.
@@ -86,11 +97,16 @@ impl Machine {
             ocsp.extend(numbered.map(|(number, der)| (format!("rim-{number}"), der)));
         }
         let day_before = now.plus(-86_400);
+        // What AMD's own lists name: the first Genoa ASK, and nothing on Milan.
+        let revoked: &[u32] = match vendors.amd.line {
+            Line::Genoa => &[0x20001],
+            Line::Milan | Line::Turin => &[],
+        };
         Ok(Files {
             vek: self.chip.vcek_der().to_vec(),
             ark: vendors.amd.ark_der().to_vec(),
             ask: vendors.amd.ask_der().to_vec(),
-            crl: vendors.amd.crl(day_before, Some(day_before.plus(CRL_LIFETIME_S)), 1, &[])?,
+            crl: vendors.amd.crl(day_before, Some(day_before.plus(CRL_LIFETIME_S)), 1, revoked)?,
             rims,
             ocsp,
         })

@@ -1,8 +1,8 @@
 //! Simulated vendors and machines, for demo, tests and benches.
 //!
-//! Promise: what is minted here has the form of the real thing to the byte, with switches for every fault, under roots
-//! that are random per run. Absent on purpose: any way to be believed. No real root signs it, no pinned anchor names it,
-//! and what runs on it is marked as simulated. It never replaces real evidence in tests.
+//! Promise: what is minted here has the form of the real thing to the byte, with switches for every fault, under
+//! roots that are random per run. Absent on purpose: any way to be believed. No real root signs it, no pinned anchor
+//! names it, and what runs on it is marked as simulated. It never replaces real evidence in tests.
 
 pub mod amd;
 pub mod der;
@@ -20,7 +20,7 @@ use crate::wire::crypto::CryptoError;
 
 pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
 pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
-pub use machine::{Files, Machine, MachineGpu};
+pub use machine::{Files, GpuEvidence, Machine, MachineGpu};
 pub use nvidia::Nvidia;
 pub use ocsp::{OcspFields, OcspIssuer, OcspStatus, Responder};
 pub use rim::{RimKind, RimOptions};
@@ -42,7 +42,14 @@ impl Vendors {
     ///
     /// Errors: `NoRandomness`.
     pub fn new(now: UnixSeconds) -> Result<Self, CryptoError> {
-        Ok(Self { amd: Amd::new(Line::Genoa, now)?, nvidia: Nvidia::new(now)?, now })
+        Self::of_line(Line::Genoa, now)
+    }
+
+    /// Makes both vendors, AMD with that product line.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn of_line(line: Line, now: UnixSeconds) -> Result<Self, CryptoError> {
+        Ok(Self { amd: Amd::new(line, now)?, nvidia: Nvidia::new(now)?, now })
     }
 
     /// Returns the vendors that the tests of one process share, made at a fixed time: 2026-11-30T12:00:00Z.

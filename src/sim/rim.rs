@@ -277,3 +277,27 @@ fn sort_key(key: &str) -> (u8, &str, &str) {
         Some((prefix, local)) => (3, prefix, local),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_form_sorts_expands_and_drops_comments() {
+        let root = r#"<a tagId="t" xmlns:ns2="v" corpus="c" xmlns="u">"#;
+        let child = r#"<!-- <b/> --><ns0:b name="n" ns2:Hash1="y" ns2:Hash0="x" Z="z"/>"#;
+        let canonical_root = r#"<a xmlns="u" xmlns:ns2="v" corpus="c" tagId="t">"#;
+        let canonical_child = r#"<ns0:b Z="z" name="n" ns2:Hash0="x" ns2:Hash1="y"></ns0:b>"#;
+        let text = format!("{root}{child}</a>");
+        assert_eq!(canonical(&text), format!("{canonical_root}{canonical_child}</a>"));
+    }
+
+    #[test]
+    fn versions_and_kinds_have_their_own_values() {
+        let values = reference_values(RimKind::Driver, "550.90.07");
+        assert_ne!(values, reference_values(RimKind::Driver, "550.90.08"));
+        assert_ne!(values[&7], reference_values(RimKind::Vbios, "550.90.07")[&6]);
+        let driver = RimKind::Driver.active();
+        assert!(RimKind::Vbios.active().iter().all(|index| !driver.contains(index)));
+    }
+}

@@ -354,3 +354,53 @@ pub fn base64_lines(bytes: &[u8]) -> String {
     // 48 bytes make 64 characters.
     bytes.chunks(48).map(|line| base64::engine::general_purpose::STANDARD.encode(line) + "\n").collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endorse::Certificate;
+
+    fn minted(serial: &[u8], dates: DateForm, not_after: &str) -> Vec<u8> {
+        let signer = Signer::p384().unwrap();
+        let at = |text| UnixSeconds::from_rfc3339(text).unwrap();
+        let tbs = Tbs {
+            serial: serial.to_vec(),
+            issuer: Vec::new(),
+            window: Window { not_before: at("2020-10-17T00:00:00Z"), not_after: at(not_after) },
+            dates,
+            subject: name(&[(CN, "x"), (O, "NVIDIA Corporation"), (C, "US")]),
+            spki: signer.spki(),
+            extensions: vec![ca(None), subject_key_id(&signer.key_id())],
+            pss_trailer: false,
+        };
+        Authority::certify(tbs, signer, None).unwrap().der
+    }
+
+    #[test]
+    fn serials_read_back() {
+        for serial in [&[0x41, 1, 2, 3, 4, 5, 6, 7, 8][..], &[0xd6, 0x9f], &[0x7f]] {
+            let der = minted(serial, DateForm::ByYear, "9999-12-31T23:59:59Z");
+            assert_eq!(serial_of(&der), serial);
+            let parsed = Certificate::from_der(&der).unwrap();
+            assert_eq!(parsed.serial.strip_prefix(&[0]).unwrap_or(&parsed.serial), serial);
+        }
+        assert!(serial_of(&[]).is_empty());
+        assert!(serial_of(&[0; 64]).is_empty());
+    }
+
+    #[test]
+    fn both_date_forms_give_the_same_window() {
+        let window =
+            |dates| Certificate::from_der(&minted(&[1], dates, "2030-01-01T00:00:00Z")).unwrap().window;
+        assert_eq!(window(DateForm::ByYear), window(DateForm::Generalized));
+    }
+
+    #[test]
+    fn pem_reads_back() {
+        let der = minted(&[1], DateForm::ByYear, "2030-01-01T00:00:00Z");
+        let text = pem(&[der.clone(), der.clone()]);
+        let blocks = crate::endorse::pem::blocks(text.as_bytes(), "CERTIFICATE", 2, 5120).unwrap();
+        assert_eq!(blocks, [der.clone(), der]);
+        assert!(text.lines().all(|line| line.len() <= 64));
+    }
+}

@@ -1,11 +1,14 @@
 //! Simulated artefacts: their signatures verify, and their form is that of real ones.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic, its functions too")]
+
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use claviger::endorse::{Certificate, PublicKey, SignatureAlgorithm};
 use claviger::sim::amd::{Amd, Line, SnpFields, Tcb};
+use claviger::sim::der;
 use claviger::sim::ocsp::{self, CertIdHash};
 use claviger::sim::rim::{self, Values};
 use claviger::sim::{
@@ -79,7 +82,6 @@ fn skeleton(der: &[u8], depth: usize, out: &mut Vec<String>) -> bool {
         let pad = " ".repeat(depth);
         let text = String::from_utf8_lossy(content);
         let shown = match tag {
-            0x03 | 0x30 | 0x31 | 0xa0..=0xaf if tag != 0x03 => String::new(),
             0x0c if text.starts_with("NVIDIA:GH100:") => format!("{} characters", content.len()),
             0x0c | 0x16 | 0x86 => text.to_string(),
             0x13 if content.len() == 2 => text.to_string(),
@@ -101,9 +103,13 @@ fn skeleton(der: &[u8], depth: usize, out: &mut Vec<String>) -> bool {
 }
 
 fn assert_same_form(real: &[u8], minted: &[u8]) {
-    let (mut expected, mut actual) = (Vec::new(), Vec::new());
-    assert!(skeleton(real, 0, &mut expected) && skeleton(minted, 0, &mut actual));
-    assert_eq!(expected, actual);
+    assert_eq!(form(real), form(minted));
+}
+
+fn form(der: &[u8]) -> Vec<String> {
+    let mut out = Vec::new();
+    assert!(skeleton(der, 0, &mut out));
+    out
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -138,6 +144,7 @@ fn amd_certificates_and_lists_have_the_real_form() {
     let read = |path: &str| std::fs::read(folder.join("snp").join(path)).unwrap();
     let amd = &vendors().amd;
     assert_same_form(&read("chains/genoa/ark.der"), amd.ark_der());
+    assert_ne!(form(&read("chains/genoa/ark.der")), form(&read("chains/milan/ark.der")));
     assert_same_form(&read("chains/genoa/ask.der"), amd.ask_der());
     let tcb = Tcb { boot_loader: 0x0a, snp: 0x17, microcode: 0x19, ..Tcb::default() };
     let chip = amd.chip([0x37; 64], tcb).unwrap();
@@ -243,7 +250,7 @@ fn gpu_chain_has_the_real_form() {
     let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(lines(&pem), lines(&text));
     assert!(pem.ends_with(b"-----END CERTIFICATE-----"));
-    assert!(pem.len().abs_diff(text.len()) < 16, "{} and {}", pem.len(), text.len());
+    assert!(pem.len().abs_diff(text.len()) < 40, "{} and {}", pem.len(), text.len());
 }
 
 struct Opaque<'a>(&'a [u8]);
@@ -475,15 +482,10 @@ fn ocsp_answers_verify_under_their_issuers() {
     assert_eq!(device.len() + rim.len(), issuers.len());
     for (der, issuer) in device.iter().chain(&rim).zip(issuers) {
         let (data, signature, responder) = answer(der);
-        // A certificate without its outer header is no certificate: put it back.
-        let responder = certificate(&claviger::sim::der::tlv(0x30, &tlv_content(&responder)));
+        let responder = certificate(&responder);
         assert!(signs(&certificate(&issuer.der), responder.tbs(), &responder.signature));
         assert!(signs(&responder, &data, &signature));
     }
-}
-
-fn tlv_content(der: &[u8]) -> Vec<u8> {
-    tlv(der).unwrap().1.to_vec()
 }
 
 #[test]
@@ -527,13 +529,11 @@ fn ocsp_switches_reach_the_answer() {
     assert!(unknown.windows(4).any(|window| window == [0x82, 0, 0x18, 15]));
     let foreign = OcspFields { responder: Responder::Of(OcspIssuer::RimL2), ..good.clone() };
     let (_, _, responder) = answer(&ask(&foreign));
-    let responder = certificate(&claviger::sim::der::tlv(0x30, &tlv_content(&responder)));
-    assert_eq!(responder.issuer_cn, "NVIDIA Reference Value GH100 CA");
+    assert_eq!(certificate(&responder).issuer_cn, "NVIDIA Reference Value GH100 CA");
     let lapsed = answer(&ask(&OcspFields { responder: Responder::Lapsed, ..good.clone() })).2;
-    let lapsed = certificate(&claviger::sim::der::tlv(0x30, &tlv_content(&lapsed)));
-    assert!(!lapsed.window.contains(now));
+    assert!(!certificate(&lapsed).window.contains(now));
     let sha1 = answer(&ask(&OcspFields { hash: CertIdHash::Sha1, ..good })).0;
-    let sha1_oid = claviger::sim::der::oid("1.3.14.3.2.26");
+    let sha1_oid = der::oid("1.3.14.3.2.26");
     assert!(sha1.windows(sha1_oid.len()).any(|window| window == sha1_oid));
 }
 
@@ -551,7 +551,8 @@ fn a_machine_brings_every_endorsement_once() {
     let names: std::collections::BTreeSet<_> = files.named().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 4 + 2 + 9);
     let reports = machine.gpu_reports([3; 32]).unwrap();
-    assert_ne!(reports[0].1, reports[1].1);
+    assert_ne!(reports[0].chain_pem, reports[1].chain_pem);
+    assert_eq!(reports[0].report[4..36], [3; 32]);
     for (_, text) in &files.rims {
         assert_rim_signed(std::str::from_utf8(text).unwrap());
     }
