@@ -1,6 +1,6 @@
 //! The certificate chain of an NVIDIA device: five certificates, and what the leaf says of device and firmware.
 
-use asn1_rs::{Any, Class, FromDer as _, Oid};
+use asn1_rs::{Any, Class, FromDer as _};
 use x509_parser::extensions::{AuthorityKeyIdentifier, KeyIdentifier};
 
 use super::certificate::{Certificate, PublicKey};
@@ -19,9 +19,10 @@ const OID_TCB_INFO: &str = "2.23.133.5.4.1.1";
 const OID_SUBJECT_ALT_NAME: &str = "2.5.29.17";
 const OID_SUBJECT_KEY_ID: &str = "2.5.29.14";
 const OID_AUTHORITY_KEY_ID: &str = "2.5.29.35";
-/// DMTF SPDM device info, the otherName of the leaf.
-const OID_SPDM_DEVICE: &str = "1.3.6.1.4.1.412.274.1";
-const OID_SHA384: &str = "2.16.840.1.101.3.4.2.2";
+/// Content of 1.3.6.1.4.1.412.274.1: DMTF SPDM device info, the otherName of the leaf.
+const OID_SPDM_DEVICE: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0x1c, 0x82, 0x12, 0x01];
+/// Content of 2.16.840.1.101.3.4.2.2.
+const OID_SHA384: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02];
 /// What stands before the point in the SubjectPublicKeyInfo of an uncompressed P-384 key.
 const SPKI_P384: [u8; 23] = [
     0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
@@ -243,9 +244,9 @@ fn octets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     element(bytes, Class::Universal, false, 4)
 }
 
-fn takes_oid<'a>(bytes: &'a [u8], expected: &str) -> Option<&'a [u8]> {
-    let (rest, oid) = Oid::from_der(bytes).ok()?;
-    (oid.to_id_string() == expected).then_some(rest)
+fn takes_oid<'a>(bytes: &'a [u8], expected: &[u8]) -> Option<&'a [u8]> {
+    let (rest, oid) = element(bytes, Class::Universal, false, 6)?;
+    (oid == expected).then_some(rest)
 }
 
 /// Reads what must be all of it.
@@ -267,7 +268,7 @@ fn composite_id(bytes: &[u8]) -> Option<FirmwareId> {
     if version != [1] {
         return None;
     }
-    let (content, key) = content.split_at_checked(SPKI_P384.len() + P384_POINT_LEN)?;
+    let (key, content) = content.split_at_checked(SPKI_P384.len() + P384_POINT_LEN)?;
     let point: [u8; P384_POINT_LEN] = key.strip_prefix(&SPKI_P384)?.try_into().ok()?;
     let (rest, fwid) = fwid(content)?;
     rest.is_empty().then_some(FirmwareId::Composite { point, fwid })
@@ -303,4 +304,183 @@ fn device_name(bytes: &[u8]) -> Option<DeviceName> {
     let hex = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte);
     let fits = is_chip(chip) && serial.len() == 16 && serial.bytes().all(hex);
     fits.then(|| DeviceName { chip: chip.to_string(), serial: serial.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gpu_built::{self, Built, OID_COMPOSITE, OID_SAN, pem, tlv};
+    use super::*;
+
+    fn parsed(change: impl FnOnce(&mut Built)) -> Result<Chain, Error> {
+        let mut built = Built::hopper();
+        change(&mut built);
+        Chain::from_pem(&pem(&built.ders()))
+    }
+
+    #[test]
+    fn a_well_formed_chain_gives_device_and_firmware() {
+        let chain = parsed(|_| {}).unwrap();
+        assert_eq!(chain.firmware_id.as_ref().unwrap().fwid(), Digest::new([0xf1; 48]));
+        assert_eq!(chain.device_name.as_ref().unwrap().serial, "48B02D51C9C1070B");
+        assert_eq!(chain.pdi(), Some((DeviceKind::Gpu, Pdi::new([1, 2, 3, 4, 5, 6, 7, 8]))));
+        for role in [Role::Leaf, Role::Brom, Role::Provisioner, Role::Identity] {
+            assert_eq!(chain.chip(role), Some("GH100"), "{}", role.text());
+        }
+        assert_eq!(chain.chip(Role::Root), None);
+    }
+
+    #[test]
+    fn a_chain_has_exactly_five_certificates() {
+        let ders = Built::hopper().ders();
+        for count in 1..5 {
+            let error = Chain::from_pem(&pem(&ders[..count])).unwrap_err();
+            assert_eq!(error, Error::GpuChainCount { count });
+        }
+        let six = [&ders[..], &ders[4..]].concat();
+        let text = pem(&six);
+        assert!(
+            text.len() <= limits::GPU_CHAIN_LEN_MAX,
+            "six short ones fit, so the count alone refuses them"
+        );
+        assert_eq!(Chain::from_pem(&text).unwrap_err(), Error::GpuChainCount { count: 6 });
+    }
+
+    #[test]
+    fn a_chain_text_is_at_most_as_long_as_the_driver_can_give() {
+        let mut text = pem(&Built::hopper().ders());
+        text.resize(limits::GPU_CHAIN_LEN_MAX, b'\n');
+        assert!(Chain::from_pem(&text).is_ok());
+        text.push(b'\n');
+        assert!(matches!(Chain::from_pem(&text), Err(Error::GpuChain { .. })));
+    }
+
+    #[test]
+    fn a_leaf_without_firmware_id_or_name_says_so() {
+        assert_eq!(
+            parsed(|built| {
+                built.without(OID_COMPOSITE);
+            })
+            .unwrap()
+            .firmware_id,
+            None
+        );
+        assert_eq!(
+            parsed(|built| {
+                built.without(OID_SAN);
+            })
+            .unwrap()
+            .device_name,
+            None
+        );
+    }
+
+    #[test]
+    fn the_composite_id_has_its_three_members_side_by_side() {
+        let built = Built::hopper();
+        let good = gpu_built::composite(&built.keys[1].public(), &built.fwid);
+        assert!(composite_id(&good).is_some());
+        for len in 0..good.len() {
+            assert!(composite_id(&good[..len]).is_none(), "{len} bytes");
+        }
+        for at in 0..good.len() {
+            // The point and the digest are data; everything else is fixed.
+            if (29..126).contains(&at) || at >= good.len() - 48 {
+                continue;
+            }
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            assert!(composite_id(&bytes).is_none(), "byte {at}");
+        }
+        assert!(composite_id(&[&good[..], &[0]].concat()).is_none());
+        let content = whole(sequence(&good).unwrap()).unwrap();
+        let four = tlv(0x30, &[content, &tlv(0x02, &[&[1]])]);
+        assert!(composite_id(&four).is_none(), "a fourth member");
+        let nested = tlv(0x30, &[&tlv(0x02, &[&[1]]), &tlv(0x30, &[&content[3..]])]);
+        assert!(composite_id(&nested).is_none(), "key and digest inside one sequence");
+    }
+
+    #[test]
+    fn tcb_info_gives_the_first_firmware_id_of_all_ten_members() {
+        let good = gpu_built::tcb_info("GB100 A01 GSP", &[5; 48]);
+        let expected = FirmwareId::TcbInfo { model: "GB100 A01 GSP".to_string(), fwid: Digest::new([5; 48]) };
+        assert_eq!(tcb_info(&good), Some(expected));
+        for len in 0..good.len() {
+            assert!(tcb_info(&good[..len]).is_none(), "{len} bytes");
+        }
+        let content = whole(sequence(&good).unwrap()).unwrap();
+        assert!(tcb_info(&tlv(0x30, &[content, &tlv(0x8a, &[&[0]])])).is_none(), "an eleventh");
+        assert!(tcb_info(&tlv(0x30, &[&content[8..]])).is_none(), "no vendor");
+        let mut other = good.clone();
+        let vendor = good.windows(6).position(|part| part == b"NVIDIA").unwrap();
+        other[vendor] = b'M';
+        assert!(tcb_info(&other).is_none(), "another vendor");
+    }
+
+    #[test]
+    fn both_firmware_ids_in_one_leaf_are_refused() {
+        let error = parsed(|built| {
+            let value = gpu_built::tcb_info("GB100 A01 GSP", &[5; 48]);
+            built.set(gpu_built::OID_TCB_INFO, value);
+        });
+        assert!(matches!(error, Err(Error::GpuChainExtension { .. })));
+    }
+
+    #[test]
+    fn a_device_name_is_one_name_of_three_parts() {
+        let read = |text: &str| device_name(&gpu_built::device_name(text));
+        assert!(read("NVIDIA:LS_10:48B02D51C9C1070B").is_some());
+        let bad = [
+            "",
+            "NVIDIA:GH100",
+            "NVIDIA:GH100:48B02D51C9C1070B:0",
+            "AMD:GH100:48B02D51C9C1070B",
+            "NVIDIA::48B02D51C9C1070B",
+            "NVIDIA:GH100:48B02D51C9C1070",
+            "NVIDIA:GH100:48b02d51c9c1070b",
+            "NVIDIA:gh100:48B02D51C9C1070B",
+        ];
+        for text in bad {
+            assert!(read(text).is_none(), "{text:?}");
+        }
+        let good = gpu_built::device_name("NVIDIA:GH100:48B02D51C9C1070B");
+        let one = whole(sequence(&good).unwrap()).unwrap();
+        assert!(device_name(&tlv(0x30, &[one, one])).is_none(), "two names");
+        let dns = tlv(0x82, &[b"example.org"]);
+        assert!(device_name(&tlv(0x30, &[one, &dns])).is_none(), "a server name beside it");
+        let error = parsed(|built| {
+            built.set(OID_SAN, tlv(0x30, &[&dns]));
+        });
+        assert!(error.is_err());
+    }
+
+    #[test]
+    fn the_pdi_is_the_tail_of_a_nine_byte_brom_serial() {
+        let pdi = |serial: &[u8]| parsed(|built| built.plans[1].serial = serial.to_vec()).unwrap().pdi();
+        let switch = Some((DeviceKind::Switch, Pdi::new([1, 2, 3, 4, 5, 6, 7, 8])));
+        assert_eq!(pdi(&[0x50, 1, 2, 3, 4, 5, 6, 7, 8]), switch);
+        for bad in [
+            &[0x42, 1, 2, 3, 4, 5, 6, 7, 8][..],
+            &[0x41, 1, 2, 3, 4, 5, 6, 7],
+            &[0x41, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+            &[0x41, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0x41],
+        ] {
+            assert_eq!(pdi(bad), None, "{bad:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_common_name_has_the_form_of_its_role() {
+        let chip = |place: usize, role: Role, cn: &str| {
+            let chain = parsed(|built| built.plans[place].cn = cn.to_string()).unwrap();
+            chain.chip(role).map(str::to_string)
+        };
+        assert_eq!(chip(0, Role::Leaf, "LS_10 A01 FSP FMC LF").as_deref(), Some("LS_10"));
+        assert_eq!(chip(0, Role::Leaf, "GH100 A01 GSP BROM"), None);
+        assert_eq!(chip(1, Role::Brom, "GH100 A01 GSP FMC LF"), None);
+        assert_eq!(chip(1, Role::Brom, "gh100 A01 GSP BROM"), None);
+        assert_eq!(chip(2, Role::Provisioner, "NVIDIA GH100 Identity"), None);
+        assert_eq!(chip(3, Role::Identity, "NVIDIA GH100 Identity CA"), None);
+        assert_eq!(chip(3, Role::Identity, ""), None);
+    }
 }

@@ -403,3 +403,6 @@ fn mode(report: &Report) -> Check {
         Mode::Unknown => fail(Code::GpuModeUnknown),
     }
 }
+
+#[cfg(test)]
+mod tests;

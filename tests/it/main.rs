@@ -2,3 +2,6 @@
 
 #[cfg(feature = "sim")]
 mod sim;
+//! Flows over whole rooms and real evidence: one binary.
+
+mod gpu;
