@@ -1,0 +1,3 @@
+//! Flows across rooms, in one binary.
+
+mod snp;
