@@ -11,6 +11,9 @@ use claviger::verify::{Part, Roots, Warm};
 use claviger::wire::{CheckName, Code, Outcome, UnixSeconds, crypto};
 use serde_json::Value;
 
+mod alterations;
+mod revocation;
+
 /// A time inside the windows of both newer lists and of every certificate issued by then.
 const IN_WINDOW: &str = "2025-09-01T00:00:00Z";
 /// The newer lists and every certificate but the VLEK are known by then; the lists have ended.
@@ -196,22 +199,6 @@ fn a_report_with_its_certificate_and_a_list_in_force_is_authentic() {
 }
 
 #[test]
-fn without_a_list_revocation_alone_is_unknown_and_nothing_is_authentic() {
-    let Some(bench) = Bench::open() else { return };
-    for (case, other_line) in [("turin-v5-aci", MILAN), ("milan-v3-aci", GENOA), ("genoa-v3-aci", MILAN)] {
-        let vcek = format!("cases/{case}/vcek.der");
-        for lists in [&[][..], &[other_line]] {
-            let part = bench.assess(&bench.report(case), &bench.given(&vcek, &[], lists), LISTS_ENDED);
-            assert_eq!(failed(&part), []);
-            let unknown: Vec<_> = part.checks().with(Outcome::Unknown).map(|check| check.name).collect();
-            assert_eq!(unknown, [CheckName::Revocation], "{case}");
-            assert_eq!(most_telling(part.checks()), Some(Code::SnpCrlMissing));
-            assert!(part.into_authentic().is_none());
-        }
-    }
-}
-
-#[test]
 fn the_certificate_and_its_reissue_both_verify() {
     let Some(bench) = Bench::open() else { return };
     let report = bench.report("milan-v3-aci");
@@ -254,62 +241,6 @@ fn one_p384_verification_and_no_other_once_warm() {
     assert_eq!(after.rsa_pss - before.rsa_pss, 0);
     assert_eq!(warm.checks(), cold.checks());
     assert!(warm.checks().all_pass());
-}
-
-#[test]
-fn a_list_outside_its_window_fails_validity_and_leaves_revocation_unknown() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("milan-v3-oak-cb");
-    let vcek = "cases/milan-v3-oak-cb/vcek.der";
-    let stale = "crl/milan-2022-05-09-stale.crl.der";
-    for (list, now, expected) in [
-        (MILAN, "2025-05-06T12:39:05Z", Some(Code::SnpCrlNotYetValid)),
-        (MILAN, "2025-05-06T12:39:06Z", None),
-        (MILAN, "2026-05-12T00:00:00Z", None),
-        (MILAN, "2026-05-12T00:00:01Z", Some(Code::SnpCrlStale)),
-        (stale, IN_WINDOW, Some(Code::SnpCrlStale)),
-    ] {
-        let part = bench.assess(&report, &bench.given(vcek, &[], &[list]), now);
-        assert_eq!(code(&part, CheckName::Validity), expected, "{list} {now}");
-        assert_eq!(code(&part, CheckName::Revocation), expected, "{list} {now}");
-        let outcomes = (outcome(&part, CheckName::Validity), outcome(&part, CheckName::Revocation));
-        match expected {
-            None => assert!(part.checks().all_pass()),
-            Some(code) => {
-                assert_eq!(outcomes, (Outcome::Fail, Outcome::Unknown));
-                assert_eq!(most_telling(part.checks()), Some(code));
-            }
-        }
-    }
-    // Beside one in force an old one does no harm.
-    let part = bench.assess(&report, &bench.given(vcek, &[], &[stale, MILAN]), IN_WINDOW);
-    assert!(part.checks().all_pass());
-}
-
-#[test]
-fn the_revoked_intermediate_of_genoa_is_refused_by_pin_and_by_list() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("genoa-v5-oak");
-    let revoked = "chains/genoa-revoked-2022/ask-2022-01-REVOKED.der";
-    let given = bench.given("cases/genoa-v5-oak/vcek.der", &[revoked], &[GENOA]);
-    let part = bench.assess(&report, &given, IN_WINDOW);
-    assert_eq!(failed(&part), [CheckName::Chain, CheckName::Revocation]);
-    assert_eq!(code(&part, CheckName::Chain), Some(Code::SnpChainNotPinned));
-    assert_eq!(code(&part, CheckName::Revocation), Some(Code::SnpCertificateRevoked));
-    // Where no list is given the pin refuses alone.
-    let given = bench.given("cases/genoa-v5-oak/vcek.der", &[revoked], &[]);
-    let part = bench.assess(&report, &given, IN_WINDOW);
-    assert_eq!(most_telling(part.checks()), Some(Code::SnpChainNotPinned));
-    // Were it the pinned one, the list would refuse: the old one beyond its window too.
-    let mut roots = bench.roots.clone();
-    let pinned = roots.amd.iter_mut().find(|anchors| anchors.line == Line::Genoa).unwrap();
-    pinned.ask = Certificate::from_der(&bench.read(revoked)).unwrap();
-    for list in [GENOA, "crl/genoa-2022-10-31-stale.crl.der"] {
-        let given = bench.given("cases/genoa-v5-oak/vcek.der", &[revoked], &[list]);
-        let part = assess(&roots, &bench.warm, &given, at(IN_WINDOW), None, Report::parse(&report));
-        assert_eq!(code(&part, CheckName::Revocation), Some(Code::SnpCertificateRevoked), "{list}");
-        assert_eq!(outcome(&part, CheckName::Revocation), Outcome::Fail, "{list}");
-    }
 }
 
 #[test]
@@ -489,154 +420,6 @@ fn without_a_certificate_nothing_fails_and_nothing_is_authentic() {
 }
 
 #[test]
-fn what_does_not_parse_was_given_and_refuses() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("milan-v3-oak-cb");
-    let (vcek, list) = (bench.read("cases/milan-v3-oak-cb/vcek.der"), bench.read(MILAN));
-    let junk: &[u8] = b"junk";
-    let assess = |given: SnpEndorsements| bench.assess(&report, &given, IN_WINDOW);
-    let part = assess(SnpEndorsements::from_bytes(&[junk], &[], &[&list]));
-    assert_eq!(
-        (failed(&part), code(&part, CheckName::Chain)),
-        (vec![CheckName::Chain], Some(Code::CertificateMalformed))
-    );
-    let part = assess(SnpEndorsements::from_bytes(&[&vcek], &[junk], &[&list]));
-    assert_eq!(
-        (failed(&part), code(&part, CheckName::Chain)),
-        (vec![CheckName::Chain], Some(Code::CertificateMalformed))
-    );
-    let part = assess(SnpEndorsements::from_bytes(&[&vcek], &[], &[junk, &list]));
-    assert_eq!(
-        (failed(&part), code(&part, CheckName::Revocation)),
-        (vec![CheckName::Revocation], Some(Code::SnpCrlMalformed))
-    );
-}
-
-#[test]
-fn an_altered_list_is_not_amds() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("milan-v3-oak-cb");
-    let (vcek, mut list) = (bench.read("cases/milan-v3-oak-cb/vcek.der"), bench.read(MILAN));
-    let last = list.len() - 1;
-    list[last] ^= 1;
-    let given = SnpEndorsements::from_bytes(&[&vcek], &[], &[&list]);
-    let part = bench.assess(&report, &given, IN_WINDOW);
-    assert_eq!(
-        (failed(&part), code(&part, CheckName::Revocation)),
-        (vec![CheckName::Revocation], Some(Code::SnpCrlSignature))
-    );
-}
-
-#[test]
-fn more_than_a_report_can_need_is_refused() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("milan-v3-oak-cb");
-    let (vcek, ask, list) =
-        (bench.read("cases/milan-v3-oak-cb/vcek.der"), bench.read("chains/milan/ask.der"), bench.read(MILAN));
-    let with = |veks: usize, chain: usize, crls: usize| {
-        let given = SnpEndorsements::from_bytes(
-            &vec![&vcek[..]; veks],
-            &vec![&ask[..]; chain],
-            &vec![&list[..]; crls],
-        );
-        code(&bench.assess(&report, &given, IN_WINDOW), CheckName::Chain)
-    };
-    assert_eq!(with(4, 8, 8), None);
-    for (veks, chain, crls) in [(5, 8, 8), (4, 9, 8), (4, 8, 9)] {
-        assert_eq!(with(veks, chain, crls), Some(Code::SnpEndorsementsTooMany));
-    }
-}
-
-#[test]
-fn a_clock_behind_by_five_minutes_is_borne_and_named_beyond() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("milan-v3-aci");
-    let vcek = "cases/milan-v3-aci/vcek.der";
-    // The certificate begins at 2025-12-29T11:25:58Z, inside the list's window.
-    for (now, expected) in [
-        ("2025-12-29T11:25:53Z", None),
-        ("2025-12-29T11:20:58Z", None),
-        ("2025-12-29T11:20:57Z", Some("301 s behind")),
-        ("2025-12-29T11:15:58Z", Some("600 s behind")),
-    ] {
-        let part = bench.assess(&report, &bench.given(vcek, &[], &[MILAN]), now);
-        assert_eq!(part.checks().all_pass(), expected.is_none(), "{now}");
-        let check = part.checks().named(CheckName::Validity).unwrap();
-        assert_eq!(check.code, expected.map(|_| Code::CertificateNotYetValid));
-        if let Some(expected) = expected {
-            assert!(check.actual.as_ref().unwrap().contains(expected), "{check:?}");
-        }
-    }
-    let part = bench.assess(&report, &bench.given(vcek, &[], &[]), "2032-12-29T11:25:59Z");
-    assert_eq!(code(&part, CheckName::Validity), Some(Code::CertificateExpired));
-    assert_eq!(outcome(&part, CheckName::Validity), Outcome::Fail);
-}
-
-#[test]
-fn report_data_is_compared_whole_and_only_if_asked() {
-    let Some(bench) = Bench::open() else { return };
-    let report = Report::parse(&bench.report("milan-v3-oak-cb")).unwrap();
-    let given = bench.given("cases/milan-v3-oak-cb/vcek.der", &[], &[MILAN]);
-    let with = |expected: &[u8; 64]| {
-        assess(&bench.roots, &bench.warm, &given, at(IN_WINDOW), Some(expected), Ok(report.clone()))
-    };
-    assert!(with(&report.report_data).into_authentic().is_some());
-    for index in 0..64 {
-        let mut expected = report.report_data;
-        expected[index] ^= 1;
-        let part = with(&expected);
-        assert_eq!(failed(&part), [CheckName::ReportData]);
-        assert_eq!(code(&part, CheckName::ReportData), Some(Code::ReportDataMismatch));
-        assert!(part.into_authentic().is_none());
-    }
-    let part = bench.assess(report.bytes(), &given, IN_WINDOW);
-    assert!(part.checks().named(CheckName::ReportData).is_none());
-}
-
-#[test]
-fn no_flipped_bit_of_what_is_signed_or_signs_is_ever_authentic() {
-    let Some(bench) = Bench::open() else { return };
-    for (case, list) in [("genoa-v5-oak", GENOA), ("milan-v2-author-key", MILAN)] {
-        let report = bench.report(case);
-        let given = bench.given(&format!("cases/{case}/vcek.der"), &[], &[list]);
-        assert!(bench.assess(&report, &given, IN_WINDOW).into_authentic().is_some());
-        let mut reached = 0;
-        for index in 0..REPORT_LEN {
-            let mut flipped = report.clone();
-            flipped[index] ^= 1 << (index % 8);
-            let part = bench.assess(&flipped, &given, IN_WINDOW);
-            if outcome(&part, CheckName::Format) == Outcome::Pass {
-                assert_eq!(outcome(&part, CheckName::Signature), Outcome::Fail, "{case} {index:#x}");
-                reached += 1;
-            }
-            assert!(most_telling(part.checks()).is_some(), "{case} {index:#x}");
-            assert!(part.into_authentic().is_none(), "{case} {index:#x}");
-        }
-        assert!(reached > SIGNED_LEN / 2, "{reached}");
-    }
-}
-
-#[test]
-fn no_flipped_bit_of_a_certificate_leaves_its_chain_standing() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("turin-v5-aci");
-    let vcek = bench.read("cases/turin-v5-aci/vcek.der");
-    let certificate = Certificate::from_der(&vcek).unwrap();
-    // Between the signed part and the signature stands the algorithm once more, which nobody signed.
-    let signed_end =
-        vcek.windows(certificate.tbs().len()).position(|part| part == certificate.tbs()).unwrap()
-            + certificate.tbs().len();
-    let signature_start = vcek.len() - certificate.signature.len();
-    for index in (0..signed_end).chain(signature_start..vcek.len()) {
-        let mut flipped = vcek.clone();
-        flipped[index] ^= 1 << (index % 8);
-        let given = SnpEndorsements::from_bytes(&[&flipped], &[], &[]);
-        let part = bench.assess(&report, &given, LISTS_ENDED);
-        assert_eq!(outcome(&part, CheckName::Chain), Outcome::Fail, "{index:#x}");
-    }
-}
-
-#[test]
 fn serial_zero_is_taken_and_names_nobody() {
     let Some(bench) = Bench::open() else { return };
     let mut keys = Vec::new();
@@ -647,71 +430,6 @@ fn serial_zero_is_taken_and_names_nobody() {
         keys.push(certificate.key);
     }
     assert!(keys.len() > 20);
-}
-
-#[test]
-fn unsigned_and_masked_reports_are_refused_before_any_signature() {
-    let Some(bench) = Bench::open() else { return };
-    let given = bench.given("cases/genoa-v5-oak/vcek.der", &[], &[GENOA]);
-    for (key_info, signature, identity) in [
-        (7 << 2, Some(Code::SnpReportUnsigned), Some(Code::SnpReportUnsigned)),
-        (2, Some(Code::SnpReportUnsigned), None),
-        (3 << 2, Some(Code::SnpSignatureInvalid), Some(Code::SnpSignerReserved)),
-        (1 << 2, Some(Code::SnpSignatureInvalid), Some(Code::SnpSignerMismatch)),
-    ] {
-        let mut report = bench.report("genoa-v5-oak");
-        report[0x48] = key_info;
-        let before = crypto::verifications().ecdsa_p384;
-        let part = bench.assess(&report, &given, IN_WINDOW);
-        let made = crypto::verifications().ecdsa_p384 - before;
-        assert_eq!(made == 0, signature == Some(Code::SnpReportUnsigned), "{key_info}");
-        assert_eq!(code(&part, CheckName::Signature), signature, "{key_info}");
-        assert_eq!(code(&part, CheckName::Identity), identity, "{key_info}");
-        assert!(part.into_authentic().is_none());
-    }
-    // Unsigned refuses even where no certificate is at hand to say so.
-    let mut report = bench.report("genoa-v5-oak");
-    report[0x48] = 7 << 2;
-    let part = bench.assess(&report, &SnpEndorsements::default(), IN_WINDOW);
-    assert_eq!(most_telling(part.checks()), Some(Code::SnpReportUnsigned));
-    assert_eq!(outcome(&part, CheckName::Signature), Outcome::Fail);
-}
-
-#[test]
-fn a_masked_or_longer_chip_id_is_not_the_chip() {
-    let Some(bench) = Bench::open() else { return };
-    let assess = |case: &str, change: fn(&mut [u8])| {
-        let mut report = bench.report(case);
-        change(&mut report[0x1a0..0x1e0]);
-        code(
-            &bench.assess(&report, &bench.given(&format!("cases/{case}/vcek.der"), &[], &[]), LISTS_ENDED),
-            CheckName::Identity,
-        )
-    };
-    for case in ["genoa-v5-oak", "turin-v5-aci"] {
-        assert_eq!(assess(case, |_| ()), None);
-        assert_eq!(assess(case, |chip_id| chip_id.fill(0)), Some(Code::SnpChipIdMasked));
-        assert_eq!(assess(case, |chip_id| chip_id[63] ^= 1), Some(Code::SnpChipMismatch));
-        assert_eq!(assess(case, |chip_id| chip_id[8] ^= 1), Some(Code::SnpChipMismatch));
-        assert_eq!(assess(case, |chip_id| chip_id[0] ^= 1), Some(Code::SnpChipMismatch));
-    }
-}
-
-#[test]
-fn tcbs_out_of_order_are_refused() {
-    let Some(bench) = Bench::open() else { return };
-    let given = bench.given("cases/genoa-v5-oak/vcek.der", &[], &[GENOA]);
-    // Offsets of the SNP level in COMMITTED_TCB and CURRENT_TCB; of the current build.
-    for offset in [0x1e6, 0x3e, 0x1e8] {
-        let mut report = bench.report("genoa-v5-oak");
-        report[offset] -= 1;
-        let part = bench.assess(&report, &given, IN_WINDOW);
-        assert_eq!(code(&part, CheckName::Tcb), Some(Code::SnpTcbOrder), "{offset:#x}");
-    }
-    // What is merely not committed yet is a matter of policy.
-    let mut report = bench.report("genoa-v5-oak");
-    report[0x3e] += 1;
-    assert_eq!(code(&bench.assess(&report, &given, IN_WINDOW), CheckName::Tcb), None);
 }
 
 #[test]
@@ -726,22 +444,4 @@ fn pem_is_taken_as_der_is() {
     let (vcek, list) = (pem("CERTIFICATE", &vcek), pem("X509 CRL", &list));
     let given = SnpEndorsements::from_bytes(&[vcek.as_bytes()], &[], &[list.as_bytes()]);
     assert!(bench.assess(&bench.report("milan-v3-oak-cb"), &given, IN_WINDOW).checks().all_pass());
-}
-
-#[test]
-fn bytes_that_are_no_report_are_a_part_with_a_failed_format() {
-    let Some(bench) = Bench::open() else { return };
-    let report = bench.report("turin-v5-aci");
-    let mut long = report.clone();
-    long.push(0);
-    for (bytes, expected) in [
-        (&report[..REPORT_LEN - 1], Code::SnpReportLength),
-        (&long[..], Code::SnpReportLength),
-        (&[0; REPORT_LEN][..], Code::SnpReportVersion),
-    ] {
-        let part = bench.assess(bytes, &SnpEndorsements::default(), IN_WINDOW);
-        assert_eq!(failed(&part), [CheckName::Format]);
-        assert_eq!(most_telling(part.checks()), Some(expected));
-        assert!(part.shown().is_none() && part.into_authentic().is_none());
-    }
 }
