@@ -121,8 +121,9 @@ fn has_word(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + phrase.len()..].chars().next();
-        !(letter(before) && letter(phrase.chars().next()))
-            && !(letter(after) && letter(phrase.chars().next_back()))
+        let longer_before = letter(before) && letter(phrase.chars().next());
+        let longer_after = letter(after) && letter(phrase.chars().next_back());
+        !longer_before && !longer_after
     })
 }
 

@@ -108,7 +108,7 @@ impl Walk<'_> {
             (Kind::Mark, "#", _) if self.is_mark(at + 2, "[") => return self.attribute(at, at + 2),
             (Kind::Word, "use", _) if !self.is_mark(at + 1, "<") => return self.imports(at, test),
             (Kind::Word, "mod", Some(name)) if self.is_mark(at + 2, ";") => {
-                let module = [self.scope().module.as_slice(), &[name.text.clone()]].concat();
+                let module = self.scope().module.iter().chain([&name.text]).cloned().collect();
                 self.scan.children.push(Child { module, test });
             }
             (Kind::Word, "mod", Some(name)) => self.pending_module = Some(name.text.clone()),
@@ -263,14 +263,13 @@ fn tree(tokens: &[Token], prefix: &mut Vec<String>, out: &mut Vec<(Vec<String>, 
         if token.is_mark("{") {
             let end = closing(tokens, at);
             let mut from = at + 1;
-            for comma in from..=end {
-                let nested = closing_depth(&tokens[at + 1..comma]);
-                if comma == end || (tokens[comma].is_mark(",") && nested == 0) {
-                    if from < comma {
-                        tree(&tokens[from..comma], prefix, out);
-                    }
-                    from = comma + 1;
+            while from < end {
+                let parts = |n: &usize| tokens[*n].is_mark(",") && closing_depth(&tokens[from..*n]) == 0;
+                let comma = (from..end).find(parts).unwrap_or(end);
+                if from < comma {
+                    tree(&tokens[from..comma], prefix, out);
                 }
+                from = comma + 1;
             }
             prefix.truncate(length);
             return;
