@@ -1,0 +1,5 @@
+//! Integration tests, one binary.
+
+mod nvidia;
+mod ocsp;
+mod rim;
