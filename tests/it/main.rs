@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
 mod gpu;
+mod nvidia;
 mod ocsp;
 mod rim;
 #[cfg(feature = "sim")]
