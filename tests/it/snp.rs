@@ -95,7 +95,7 @@ fn each_vector_comes_out_check_by_check_as_its_manifest_says() {
         let report = bench.read(case["files"]["report"].as_str().unwrap());
         let Some(path) = case["files"]["vek"].as_str() else { continue };
         let leaf = Certificate::from_der(&bench.read(path)).unwrap();
-        // One second after the leaf begins, or after the lists begin: no window is in the way of what is compared.
+        // A time at which lists and leaf have begun; the lists end before the youngest leaves begin.
         let given = bench.given(path, &[], &[MILAN, GENOA]);
         let now = at(IN_WINDOW).max(leaf.window.not_before);
         let part = assess(&bench.roots, &bench.warm, &given, now, None, Report::parse(&report));
