@@ -31,19 +31,6 @@ pub const MUST: [CheckName; 7] = [
     CheckName::Identity,
 ];
 
-/// The checks in the order of how much a failure tells: a certificate of another TCB explains a signature that does not
-/// verify, and not the other way round.
-pub const TELLING: [CheckName; 8] = [
-    CheckName::Format,
-    CheckName::Chain,
-    CheckName::Revocation,
-    CheckName::Identity,
-    CheckName::Tcb,
-    CheckName::Validity,
-    CheckName::Signature,
-    CheckName::ReportData,
-];
-
 /// What came with a report or was at hand for it. What did not parse stands here too: it was given, and refuses.
 #[derive(Clone, Debug, Default)]
 pub struct SnpEndorsements {
@@ -150,20 +137,6 @@ pub fn assess(
     }
     let line = issuer.as_ref().map(Issuer::line);
     Part::assessed(&must, checks, Snp { report, line })
-}
-
-/// Returns the code that tells most: of the first failed check in the order of `TELLING`, or else of the first unknown
-/// one; `None` if all passed.
-pub fn most_telling(checks: &Checks) -> Option<Code> {
-    use crate::wire::Outcome::{Fail, Unknown};
-    let first = |outcome| {
-        TELLING
-            .iter()
-            .filter_map(|name| checks.named(*name))
-            .find(|check| check.outcome == outcome)
-            .and_then(|check| check.code)
-    };
-    first(Fail).or_else(|| first(Unknown))
 }
 
 /// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong leaves
@@ -469,13 +442,13 @@ mod tests {
         P384Key::generate().unwrap().0
     }
 
-    fn run(certificate: Certificate, raw: &[u8]) -> Part<Report> {
+    fn run(certificate: Certificate, raw: &[u8]) -> Part<Snp> {
         let given = SnpEndorsements { veks: vec![Ok(certificate)], ..Default::default() };
         let now = UnixSeconds::from_rfc3339("2026-11-30T12:00:00Z").unwrap();
         assess(&Roots::pinned().unwrap(), &Warm::new(), &given, now, None, Report::parse(raw))
     }
 
-    fn code(part: &Part<Report>, name: CheckName) -> Option<Code> {
+    fn code(part: &Part<Snp>, name: CheckName) -> Option<Code> {
         part.checks().named(name).unwrap().code
     }
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use claviger::endorse::Certificate;
 use claviger::endorse::vek::{self, Vek};
 use claviger::evidence::snp::{Line, REPORT_LEN, Report, SIGNED_LEN, Signer};
-use claviger::verify::snp::{SnpEndorsements, assess, most_telling};
+use claviger::verify::snp::{Snp, SnpEndorsements, assess};
+use claviger::verify::verdict::most_telling;
 use claviger::verify::{Part, Roots, Warm};
 use claviger::wire::{CheckName, Code, Outcome, UnixSeconds, crypto};
 use serde_json::Value;
@@ -62,7 +63,7 @@ impl Bench {
         SnpEndorsements::from_bytes(&slices(&veks), &slices(&chain), &slices(&crls))
     }
 
-    fn assess(&self, report: &[u8], given: &SnpEndorsements, now: &str) -> Part<Report> {
+    fn assess(&self, report: &[u8], given: &SnpEndorsements, now: &str) -> Part<Snp> {
         assess(&self.roots, &self.warm, given, at(now), None, Report::parse(report))
     }
 }
@@ -71,15 +72,15 @@ fn at(now: &str) -> UnixSeconds {
     UnixSeconds::from_rfc3339(now).unwrap()
 }
 
-fn outcome(part: &Part<Report>, name: CheckName) -> Outcome {
+fn outcome(part: &Part<Snp>, name: CheckName) -> Outcome {
     part.checks().named(name).unwrap().outcome
 }
 
-fn code(part: &Part<Report>, name: CheckName) -> Option<Code> {
+fn code(part: &Part<Snp>, name: CheckName) -> Option<Code> {
     part.checks().named(name).and_then(|check| check.code)
 }
 
-fn failed(part: &Part<Report>) -> Vec<CheckName> {
+fn failed(part: &Part<Snp>) -> Vec<CheckName> {
     part.checks().with(Outcome::Fail).map(|check| check.name).collect()
 }
 
