@@ -1,11 +1,16 @@
 //! claviger: a confidential-computing attestation and key-release broker.
 //!
-//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key -> audit
-//! entry -> reply. The rooms below stand in that order; each imports only rooms above it.
+//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key ->
+//! audit entry -> reply. The rooms below stand in that order; each imports only rooms above it.
 
 #![deny(unsafe_code)]
 
 pub mod wire;
+
+pub mod protocol;
+
+#[cfg(feature = "verifier")]
+pub mod identity;
 
 #[cfg(feature = "verifier")]
 pub mod evidence;
@@ -15,3 +20,6 @@ pub mod endorse;
 
 #[cfg(feature = "verifier")]
 pub mod verify;
+
+#[cfg(feature = "sim")]
+pub mod sim;

@@ -4,5 +4,6 @@
 
 pub mod error;
 pub mod gpu;
+pub mod snp;
 
 pub use error::Error;

@@ -122,11 +122,14 @@ pub fn assess(
 /// Adds the checks of documents and revocation, ties both documents to the report, and compares.
 ///
 /// What was not given is unknown, never passed: without both documents `rim` and `measurements` are unknown,
-/// and without a word on revocation so is `revocation`.
+/// and without a word on signers or revocation so are `rim` and `revocation`.
 fn with_references(report: &Report, references: &References, checks: &mut Checks) -> Option<Comparison> {
     checks.extend(references.checks.clone());
     if references.checks.named(CheckName::Revocation).is_none() {
         checks.record(Check::unknown(CheckName::Revocation, Code::OcspMissing));
+    }
+    if references.checks.named(CheckName::Rim).is_none() {
+        checks.record(Check::unknown(CheckName::Rim, Code::RimMissing));
     }
     let driver_id = report.driver_rim_id();
     let vbios_id = report.vbios_rim_id();
@@ -142,10 +145,11 @@ fn with_references(report: &Report, references: &References, checks: &mut Checks
                 Ok(id) => check.expected(id.as_str()),
                 Err(_) => check,
             });
-            checks.record(Check::unknown(CheckName::Measurements, Code::RimMissing));
+            let code = references.checks.named(CheckName::Rim).and_then(|check| check.code);
+            checks.record(Check::unknown(CheckName::Measurements, code.unwrap_or(Code::RimMissing)));
         }
     }
-    let (driver, vbios) = (references.driver.as_ref()?.get(), references.vbios.as_ref()?.get());
+    let (driver, vbios) = (references.driver.as_ref()?, references.vbios.as_ref()?);
     checks.record(documents(report, driver, vbios));
     match reference::compare(report, driver, vbios) {
         Ok(comparison) => {

@@ -46,6 +46,21 @@ impl<T> Part<T> {
         self.shown.as_ref()
     }
 
+    /// Takes what was parsed, believed or not.
+    pub fn into_shown(self) -> Option<T> {
+        self.shown
+    }
+
+    /// Tells whether the value is authentic; to use it as such, take it by `into_authentic`.
+    pub fn is_authentic(&self) -> bool {
+        self.authentic && self.shown.is_some()
+    }
+
+    /// Changes the value and keeps what was found out about it.
+    pub(super) fn map<U>(self, change: fn(T) -> U) -> Part<U> {
+        Part { checks: self.checks, shown: self.shown.map(change), authentic: self.authentic }
+    }
+
     /// Takes the value if it is authentic.
     pub fn into_authentic(self) -> Option<Authentic<T>> {
         match self.authentic {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::authentic::Authentic;
+use super::part::Part;
+use super::rim::Document;
 use crate::evidence::gpu::{Architecture, Nvdec0, Report};
-use crate::wire::{Check, CheckName, Checks, Code, Digest};
+use crate::wire::{Check, CheckName, Checks, Code, Digest, Outcome};
 
 /// The RIM index that is not measured where NVDEC0 is disabled; a Hopper driver index.
 const NVDEC0_INDEX: u8 = 35;
@@ -23,13 +24,32 @@ pub struct Reference {
     pub active: BTreeMap<u8, Vec<Digest<48>>>,
 }
 
+impl Reference {
+    /// Takes the values of a document whose signature, chain and tie hold.
+    pub fn of(document: &Part<Document>, rim_id: String) -> Option<Self> {
+        let passed = |name| document.checks().named(name).is_some_and(|check| check.outcome == Outcome::Pass);
+        if ![CheckName::Signature, CheckName::Chain, CheckName::Rim].into_iter().all(passed) {
+            return None;
+        }
+        let statement = document.shown()?.statement();
+        Some(Self {
+            rim_id,
+            product: statement.product.clone(),
+            version: statement.colloquial_version.clone(),
+            active: statement.active.clone(),
+        })
+    }
+}
+
 /// What reference documents and revocation gave for one GPU: the documents that were verified, and how the
 /// checks of documents, revocation and signers' windows came out.
 #[derive(Debug, Default)]
 pub struct References {
-    /// `None` if it was not given or is not authentic; `checks` says which.
-    pub driver: Option<Authentic<Reference>>,
-    pub vbios: Option<Authentic<Reference>>,
+    /// `None` if it was not given or its signature, chain or tie failed; `checks` says which. One whose
+    /// signer is expired, revoked or of unknown standing is compared all the same: `checks` refuses it, and
+    /// the comparison is one more reason.
+    pub driver: Option<Reference>,
+    pub vbios: Option<Reference>,
     /// `rim`, `revocation` and `validity`.
     pub checks: Checks,
 }

@@ -1,5 +1,11 @@
-//! Flows over whole rooms and real evidence: one binary.
+//! Flows across rooms, and real evidence: one binary.
 
-#![allow(clippy::unwrap_used, reason = "a test stops where something is not as it says")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
 mod gpu;
+mod nvidia;
+mod ocsp;
+mod rim;
+#[cfg(feature = "sim")]
+mod sim;
+mod snp;
