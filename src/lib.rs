@@ -7,6 +7,11 @@
 
 pub mod wire;
 
+pub mod protocol;
+
+#[cfg(feature = "verifier")]
+pub mod identity;
+
 #[cfg(feature = "verifier")]
 pub mod evidence;
 
@@ -15,3 +20,6 @@ pub mod endorse;
 
 #[cfg(feature = "verifier")]
 pub mod verify;
+
+#[cfg(feature = "sim")]
+pub mod sim;

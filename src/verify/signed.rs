@@ -1,7 +1,7 @@
 //! Whether one certificate's key signed another's bytes.
 
-use crate::endorse::{PublicKey, SignatureAlgorithm};
-use crate::wire::crypto::{self, CryptoError, P384Signature};
+use crate::endorse::{Certificate, PublicKey, SignatureAlgorithm};
+use crate::wire::crypto::{self, CryptoError, P384_SIGNATURE_LEN, P384Signature};
 
 /// Verifies a signature of a vendor's algorithm under a vendor's key.
 ///
@@ -22,6 +22,31 @@ pub fn signature(
         (PublicKey::P384(_), SignatureAlgorithm::RsaPssSha384)
         | (PublicKey::Rsa4096(_), SignatureAlgorithm::EcdsaSha384) => Err(CryptoError::BadSignature),
     }
+}
+
+/// Verifies an ECDSA P-384 signature in fixed form.
+///
+/// Errors: `BadSignature`, also for a key of another kind.
+pub fn fixed_p384(
+    key: &PublicKey,
+    message: &[u8],
+    signature: &[u8; P384_SIGNATURE_LEN],
+) -> Result<(), CryptoError> {
+    match key {
+        PublicKey::P384(point) => crypto::verify_p384(point, message, P384Signature::Fixed(signature)),
+        PublicKey::Rsa4096(_) => Err(CryptoError::BadSignature),
+    }
+}
+
+/// Tells whether every critical extension is one that claviger judges: basic constraints, key usage, extended key usage.
+///
+/// Source: RFC 5280, section 4.2.
+pub fn critical_are_known(certificate: &Certificate) -> bool {
+    let known = ["2.5.29.15", "2.5.29.19", "2.5.29.37"];
+    certificate
+        .extensions
+        .iter()
+        .all(|extension| !extension.critical || known.contains(&extension.oid.as_str()))
 }
 
 #[cfg(test)]

@@ -36,3 +36,18 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// VCEKs and VLEKs sent with one SNP report: one is needed, a host's table has both kinds, each perhaps issued twice.
+pub const SNP_VEKS_MAX: usize = 4;
+/// Other certificates sent with one SNP report: ASK, ASVK and ARK, with room.
+pub const SNP_CHAIN_MAX: usize = 8;
+/// Revocation lists given for one SNP report: two paths for each of three lines, with room.
+pub const SNP_CRLS_MAX: usize = 8;
+/// Seconds by which an OCSP answer may seem to come from the future: how far a verifier's clock may be behind.
+pub const OCSP_SKEW_S_MAX: i64 = 300;
+/// Seconds for which an OCSP answer without nextUpdate is in force.
+pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
+/// Seconds for which an OCSP answer is in force at most: no nonce bounds its replay, so its age does. NVIDIA's answers
+/// last exactly as long.
+pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
+/// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
+pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;

@@ -2,6 +2,46 @@
 
 use std::marker::PhantomData;
 
+use super::code::Code;
+
+/// What a store's port can fail with. Every one of them is "could not decide" to the outside: never a denial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// What is stored does not have the form that this version writes.
+    Corrupt { what: String },
+    /// A row's MAC does not hold: it was changed, moved or replaced from outside.
+    RowTampered { table: &'static str },
+    /// The store cannot be reached, is full, or refused the statement.
+    Unavailable { what: String },
+    /// The clock jumped, or lies below the highest time in the log.
+    Clock { what: String },
+}
+
+impl StoreError {
+    /// Returns the stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Corrupt { .. } => Code::StoreCorrupt,
+            Self::RowTampered { .. } => Code::StoreRowTampered,
+            Self::Unavailable { .. } => Code::StoreUnavailable,
+            Self::Clock { .. } => Code::ClockJumped,
+        }
+    }
+}
+
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Corrupt { what } => write!(f, "the store holds what this version did not write: {what}"),
+            Self::RowTampered { table } => write!(f, "a row of table {table} was changed from outside"),
+            Self::Unavailable { what } => write!(f, "the store cannot be used: {what}"),
+            Self::Clock { what } => write!(f, "the clock is not to be relied on: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
 /// An open transaction of a store. Implemented in `store` and in tests alone.
 pub trait Transaction {
     /// Why a commit or rollback failed.

@@ -1,0 +1,49 @@
+//! What messages can be wrong in.
+
+use crate::wire::Code;
+
+/// Why a message does not parse, or does not hold what it claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// JSON that is too large, too deep, not of the schema, or not canonical where it must be.
+    Json { document: &'static str, what: String },
+    /// The proof of the instance key does not verify.
+    Proof,
+    /// A receipt does not prove what it claims.
+    Receipt { what: String },
+    /// A role certificate is not signed by a pinned root, or is for another role, mode or time.
+    Role { what: String },
+    /// A sealed key does not open.
+    Sealing { what: &'static str },
+}
+
+impl Error {
+    /// Returns the stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Json { document: "facts", .. } => Code::FactsMalformed,
+            Self::Json { document: "request head", .. } => Code::HeadMalformed,
+            Self::Json { .. } => Code::RequestMalformed,
+            Self::Proof => Code::ProofInvalid,
+            Self::Receipt { .. } => Code::ReceiptInvalid,
+            Self::Role { .. } => Code::ServiceNotPinned,
+            Self::Sealing { .. } => Code::SealedKeyInvalid,
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Json { document, what } => {
+                write!(f, "the {document} is not what the schema demands: {what}")
+            }
+            Self::Proof => f.write_str("the instance key did not sign this request"),
+            Self::Receipt { what } => write!(f, "the receipt does not hold: {what}"),
+            Self::Role { what } => write!(f, "the service's key is not certified: {what}"),
+            Self::Sealing { what } => write!(f, "the sealed key does not open: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

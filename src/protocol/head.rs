@@ -1,0 +1,169 @@
+//! The request head: what the guest asks for, hashed into every part of the evidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use super::json;
+use crate::wire::ids::{Audience, KeyId, LeaseId, TenantId};
+use crate::wire::{Digest, crypto, limits};
+
+/// The protocol versions that this build speaks.
+pub const VERSIONS: [&str; 1] = ["claviger/1"];
+
+/// What the guest wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    Release,
+    Renew,
+    End,
+}
+
+/// The listener that a challenge was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plane {
+    Guest,
+    Kbs,
+}
+
+impl Plane {
+    /// Returns the byte that challenges carry.
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Guest => 1,
+            Self::Kbs => 2,
+        }
+    }
+}
+
+/// The key encapsulation of the sealed reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kem {
+    /// X25519 alone; only if the policy lists it.
+    #[serde(rename = "x25519")]
+    X25519,
+    /// X25519 with ML-KEM-768.
+    #[serde(rename = "x-wing")]
+    XWing,
+}
+
+impl Kem {
+    /// Returns the HPKE suite's name, as replies carry it.
+    pub fn suite(self) -> &'static str {
+        match self {
+            Self::X25519 => "hpke-x25519-hkdf-sha256-aes-256-gcm",
+            Self::XWing => "hpke-x-wing-hkdf-sha256-aes-256-gcm",
+        }
+    }
+}
+
+/// What the guest asks for. Canonical JSON, sent and hashed verbatim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestHead {
+    /// The version chosen, one of `versions_offered`.
+    pub version: String,
+    pub versions_offered: Vec<String>,
+    pub operation: Operation,
+    pub plane: Plane,
+    /// Digest of the pinned service roots (`role::PinnedRoots::id`).
+    pub service_root: Digest<32>,
+    pub tenant: TenantId,
+    /// May be empty: then the attestation result is all that is asked for.
+    pub keys: Vec<KeyId>,
+    pub audience: Option<Audience>,
+    pub kem: Kem,
+    /// The lease to renew or end.
+    pub lease: Option<LeaseId>,
+    /// Ed25519 public key made in this boot.
+    #[serde(with = "crate::wire::text::base64url")]
+    pub instance_key: Vec<u8>,
+    /// Public key of `kem` made in this boot.
+    #[serde(with = "crate::wire::text::base64url")]
+    pub transport_key: Vec<u8>,
+    /// SHA-384 of the event log that is sent, if one is.
+    pub event_log: Option<Digest<48>>,
+}
+
+impl RequestHead {
+    /// Parses the bytes that were sent.
+    ///
+    /// Shape: canonical JSON, at most `HEAD_LEN_MAX` bytes; at most `KEYS_MAX` key ids, each once.
+    ///
+    /// Errors: `Json`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let head: Self = json::parse_canonical("request head", bytes, limits::HEAD_LEN_MAX)?;
+        let wrong = |what: &str| Error::Json { document: "request head", what: what.to_string() };
+        if head.keys.len() > limits::KEYS_MAX {
+            return Err(wrong("too many keys"));
+        }
+        let mut sorted: Vec<_> = head.keys.iter().collect();
+        sorted.sort();
+        sorted.dedup();
+        if sorted.len() != head.keys.len() {
+            return Err(wrong("a key stands twice"));
+        }
+        if head.instance_key.len() != crypto::ED25519_KEY_LEN {
+            return Err(wrong("an instance key of 32 bytes"));
+        }
+        if head.versions_offered.is_empty() || !head.versions_offered.contains(&head.version) {
+            return Err(wrong("a version that was offered"));
+        }
+        Ok(head)
+    }
+
+    /// Writes the bytes to send.
+    ///
+    /// Errors: `Json`, never for a head that this crate built.
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+        json::canonical("request head", self)
+    }
+}
+
+/// Hashes a head as sent.
+pub fn head_hash(bytes: &[u8]) -> Digest<48> {
+    crypto::sha384(&[bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> RequestHead {
+        RequestHead {
+            version: VERSIONS[0].to_string(),
+            versions_offered: vec![VERSIONS[0].to_string()],
+            operation: Operation::Release,
+            plane: Plane::Guest,
+            service_root: Digest::new([1; 32]),
+            tenant: "acme".parse().unwrap(),
+            keys: vec!["model".parse().unwrap()],
+            audience: None,
+            kem: Kem::XWing,
+            lease: None,
+            instance_key: vec![2; 32],
+            transport_key: vec![3; 8],
+            event_log: None,
+        }
+    }
+
+    #[test]
+    fn writing_then_parsing_is_identity() {
+        let head = head();
+        assert_eq!(RequestHead::parse(&head.bytes().unwrap()), Ok(head));
+    }
+
+    #[test]
+    fn refuses_what_has_two_readings() {
+        let mut twice = head();
+        twice.keys.push("model".parse().unwrap());
+        assert!(RequestHead::parse(&twice.bytes().unwrap()).is_err());
+        let mut unoffered = head();
+        unoffered.version = "claviger/2".to_string();
+        assert!(RequestHead::parse(&unoffered.bytes().unwrap()).is_err());
+        let mut spaced = head().bytes().unwrap();
+        spaced.push(b'\n');
+        assert!(RequestHead::parse(&spaced).is_err());
+    }
+}

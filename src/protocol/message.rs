@@ -1,0 +1,293 @@
+//! Messages of the guest plane.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use super::facts::Facts;
+use super::head::{self, RequestHead};
+use super::receipt::Receipt;
+use super::role::RoleCertificate;
+use super::{json, transcript};
+use crate::wire::ids::{KeyId, LeaseId};
+use crate::wire::{Code, Digest, UnixSeconds, crypto, limits};
+
+/// Bytes that travel as unpadded base64url.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(#[serde(with = "crate::wire::text::base64url")] pub Vec<u8>);
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bytes({})", self.0.len())
+    }
+}
+
+/// Answer of `POST /attest/challenge`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChallengeReply {
+    /// Opaque; given back verbatim.
+    pub challenge: Bytes,
+    /// 32 bytes, the nonce of the evidence.
+    pub nonce: Bytes,
+    pub expires_at: UnixSeconds,
+}
+
+/// The CPU families whose evidence may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuKind {
+    AzureSnp,
+    AzureTdx,
+    Snp,
+    Tdx,
+}
+
+impl CpuKind {
+    /// Returns the name as messages write it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::AzureSnp => "azure-snp",
+            Self::AzureTdx => "azure-tdx",
+            Self::Snp => "snp",
+            Self::Tdx => "tdx",
+        }
+    }
+}
+
+/// Evidence of the CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuEvidence {
+    pub kind: CpuKind,
+    #[serde(with = "crate::wire::text::base64url")]
+    pub report: Vec<u8>,
+    /// The guest's own VEK and chain, DER each; checked like any.
+    pub endorsements: Vec<Bytes>,
+}
+
+/// Evidence of one GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuEvidence {
+    #[serde(with = "crate::wire::text::base64url")]
+    pub report: Vec<u8>,
+    /// PEM text, leaf first.
+    #[serde(with = "crate::wire::text::base64url")]
+    pub chain: Vec<u8>,
+}
+
+/// Evidence of the composite device, the CPU leading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    pub cpu: CpuEvidence,
+    pub gpus: Vec<GpuEvidence>,
+}
+
+/// Body of `POST /attest`, `/attest/renew` and `/attest/end`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttestRequest {
+    pub challenge: Bytes,
+    /// The request head, verbatim.
+    pub head: Bytes,
+    /// Absent in `/attest/end` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// The facts document, verbatim. Absent in `/attest/end` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Bytes>,
+    /// The instance key's signature over `transcript::proof`.
+    pub proof: Bytes,
+}
+
+/// A request whose head has been read; evidence and facts are opaque bytes still.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    challenge: Vec<u8>,
+    head: RequestHead,
+    head_hash: Digest<48>,
+    evidence: Evidence,
+    facts: Vec<u8>,
+    evidence_digest: Digest<48>,
+    proof: Vec<u8>,
+}
+
+impl Bundle {
+    /// Reads the request of a release or renewal.
+    ///
+    /// Shape: at most `DEVICES_MAX` GPUs, 8 endorsements; the sizes of each part are bounded by its own parser.
+    ///
+    /// Errors: `Json`.
+    pub fn of(request: AttestRequest) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::Json { document: "request", what: what.to_string() };
+        let head = RequestHead::parse(&request.head.0)?;
+        let evidence = request.evidence.ok_or_else(|| wrong("expected evidence"))?;
+        let facts = request.facts.ok_or_else(|| wrong("expected facts"))?.0;
+        if evidence.gpus.len() > limits::DEVICES_MAX || evidence.cpu.endorsements.len() > 8 {
+            return Err(wrong("too many devices or endorsements"));
+        }
+        Ok(Self {
+            challenge: request.challenge.0,
+            head_hash: head::head_hash(&request.head.0),
+            head,
+            evidence_digest: transcript::evidence_digest(&evidence, &facts),
+            evidence,
+            facts,
+            proof: request.proof.0,
+        })
+    }
+
+    /// Returns the challenge as sent.
+    pub fn challenge(&self) -> &[u8] {
+        &self.challenge
+    }
+
+    /// Returns the request head.
+    pub fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    /// Returns the hash of the head's bytes.
+    pub fn head_hash(&self) -> &Digest<48> {
+        &self.head_hash
+    }
+
+    /// Returns the evidence as sent.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// Parses the facts.
+    ///
+    /// Errors: `Json`.
+    pub fn facts(&self) -> Result<Facts, Error> {
+        Facts::parse(&self.facts)
+    }
+
+    /// Returns the digest of evidence and facts as sent.
+    pub fn evidence_digest(&self) -> &Digest<48> {
+        &self.evidence_digest
+    }
+
+    /// Returns the digest of the whole request.
+    pub fn digest(&self) -> Digest<32> {
+        transcript::bundle_digest(&self.challenge, &self.head_hash, &self.evidence_digest, &self.proof)
+    }
+
+    /// Computes the report data that the CPU report must carry under `nonce`.
+    pub fn report_data(&self, nonce: &[u8; 32]) -> Digest<64> {
+        transcript::report_data(nonce, &self.head_hash, &self.evidence.gpus, &self.facts)
+    }
+
+    /// Computes the nonce that each GPU must have signed under `nonce`.
+    pub fn gpu_nonce(&self, nonce: &[u8; 32]) -> Digest<32> {
+        transcript::gpu_nonce(nonce, &self.head_hash, self.evidence.gpus.len())
+    }
+
+    /// Checks that the instance key of the head signed this request.
+    ///
+    /// Errors: `Proof`.
+    pub fn check_proof(&self) -> Result<(), Error> {
+        let message = transcript::proof(&self.challenge, &self.head_hash, &self.evidence_digest);
+        crypto::verify_ed25519(&self.head.instance_key, &message, &self.proof).map_err(|_| Error::Proof)
+    }
+}
+
+/// A lease as the guest learns of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseGrant {
+    pub id: LeaseId,
+    pub expires_at: UnixSeconds,
+}
+
+/// A tenant key sealed to the guest's transport key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedKeyMessage {
+    pub id: KeyId,
+    pub version: u32,
+    /// HPKE suite, `Kem::suite`.
+    pub suite: String,
+    /// Encapsulated key.
+    pub enc: Bytes,
+    pub ciphertext: Bytes,
+}
+
+/// A signature of the service with the certificate of its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSignature {
+    pub key: RoleCertificate,
+    pub value: Bytes,
+}
+
+/// What a 200 says, without its signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantBody {
+    /// The EAR, a JWT; `None` where the request was an end.
+    pub attestation_result: Option<String>,
+    pub lease: LeaseGrant,
+    pub policy: Digest<32>,
+    pub keys: Vec<SealedKeyMessage>,
+    pub receipt: Receipt,
+}
+
+/// Answer 200 of `POST /attest`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantReply {
+    #[serde(flatten)]
+    pub body: GrantBody,
+    pub signature: ServiceSignature,
+}
+
+/// One reason of a denial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    pub code: Code,
+}
+
+/// What a signed 403 says, without its signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenialBody {
+    pub code: Code,
+    pub reasons: Vec<Reason>,
+    /// When the lease that stands in the way lapses, where that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lapses_at: Option<UnixSeconds>,
+    pub receipt: Receipt,
+}
+
+/// A problem document (RFC 9457): every answer other than 200.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    pub code: Code,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lapses_at: Option<UnixSeconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<ServiceSignature>,
+}
+
+/// Returns the canonical bytes of a reply's body, as `transcript::reply` takes them.
+///
+/// Errors: `Json`.
+pub fn body_bytes<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
+    json::canonical("reply", body)
+}

@@ -1,0 +1,140 @@
+//! The transcripts of design 5: what binds CPU report, GPU reports, facts and keys to one challenge.
+
+use super::message::{CpuEvidence, Evidence, GpuEvidence};
+use crate::wire::Digest;
+use crate::wire::crypto;
+use crate::wire::transcript::Transcript;
+
+/// Derives the nonce that every GPU of the request must have signed.
+pub fn gpu_nonce(nonce: &[u8; 32], head_hash: &Digest<48>, devices: usize) -> Digest<32> {
+    Transcript::new("claviger/v1/gpu-nonce")
+        .field(nonce)
+        .field(head_hash.bytes())
+        .number(count(devices))
+        .sha256()
+}
+
+/// Computes the report data that the CPU report must carry.
+pub fn report_data(
+    nonce: &[u8; 32],
+    head_hash: &Digest<48>,
+    gpus: &[GpuEvidence],
+    facts: &[u8],
+) -> Digest<64> {
+    let mut transcript = Transcript::new("claviger/v1/report-data")
+        .field(nonce)
+        .field(head_hash.bytes())
+        .number(count(gpus.len()));
+    for gpu in gpus {
+        transcript = transcript
+            .field(crypto::sha384(&[&gpu.report]).bytes())
+            .field(crypto::sha384(&[&gpu.chain]).bytes());
+    }
+    transcript.field(crypto::sha384(&[facts]).bytes()).sha512()
+}
+
+/// Hashes the evidence and facts as sent, endorsements included.
+pub fn evidence_digest(evidence: &Evidence, facts: &[u8]) -> Digest<48> {
+    let CpuEvidence { kind, report, endorsements } = &evidence.cpu;
+    let mut transcript = Transcript::new("claviger/v1/evidence").field(kind.text().as_bytes()).field(report);
+    transcript = transcript.number(count(endorsements.len()));
+    for endorsement in endorsements {
+        transcript = transcript.field(&endorsement.0);
+    }
+    transcript = transcript.number(count(evidence.gpus.len()));
+    for gpu in &evidence.gpus {
+        transcript = transcript.field(&gpu.report).field(&gpu.chain);
+    }
+    transcript.field(facts).sha384()
+}
+
+/// Builds what the instance key signs.
+pub fn proof(challenge: &[u8], head_hash: &Digest<48>, evidence: &Digest<48>) -> Vec<u8> {
+    Transcript::new("claviger/v1/proof")
+        .field(challenge)
+        .field(head_hash.bytes())
+        .field(evidence.bytes())
+        .bytes()
+}
+
+/// Hashes a whole request: the same digest means the identical bundle.
+pub fn bundle_digest(
+    challenge: &[u8],
+    head_hash: &Digest<48>,
+    evidence: &Digest<48>,
+    proof: &[u8],
+) -> Digest<32> {
+    Transcript::new("claviger/v1/bundle")
+        .field(challenge)
+        .field(head_hash.bytes())
+        .field(evidence.bytes())
+        .field(proof)
+        .sha256()
+}
+
+/// Builds what the reply key signs; `body` is the canonical JSON of everything but the signature.
+pub fn reply(challenge: &[u8], head_hash: &Digest<48>, body: &[u8]) -> Vec<u8> {
+    Transcript::new("claviger/v1/reply").field(challenge).field(head_hash.bytes()).field(body).bytes()
+}
+
+/// Builds the HPKE `info` of a sealed key.
+pub fn seal_info(challenge: &[u8], head_hash: &Digest<48>, policy: &Digest<32>, lease: &[u8; 16]) -> Vec<u8> {
+    Transcript::new("claviger/v1/seal")
+        .field(challenge)
+        .field(head_hash.bytes())
+        .field(policy.bytes())
+        .field(lease)
+        .bytes()
+}
+
+/// Builds the HPKE `aad` of a sealed key.
+pub fn seal_aad(tenant: &str, key: &str, version: u32) -> Vec<u8> {
+    Transcript::new("claviger/v1/seal-aad")
+        .field(tenant.as_bytes())
+        .field(key.as_bytes())
+        .number(u64::from(version))
+        .bytes()
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(report: &[u8], chain: &[u8]) -> GpuEvidence {
+        GpuEvidence { report: report.to_vec(), chain: chain.to_vec() }
+    }
+
+    #[test]
+    fn report_data_moves_with_each_input() {
+        let (nonce, head) = ([1; 32], Digest::new([2; 48]));
+        let one = [gpu(b"r", b"c")];
+        let base = report_data(&nonce, &head, &one, b"f");
+        let two = [gpu(b"r", b"c"), gpu(b"s", b"d")];
+        let swapped = [gpu(b"s", b"d"), gpu(b"r", b"c")];
+        let others = [
+            report_data(&[9; 32], &head, &one, b"f"),
+            report_data(&nonce, &Digest::new([9; 48]), &one, b"f"),
+            report_data(&nonce, &head, &[gpu(b"x", b"c")], b"f"),
+            report_data(&nonce, &head, &[gpu(b"r", b"x")], b"f"),
+            report_data(&nonce, &head, &[], b"f"),
+            report_data(&nonce, &head, &two, b"f"),
+            report_data(&nonce, &head, &swapped, b"f"),
+            report_data(&nonce, &head, &one, b"x"),
+        ];
+        for (at, other) in others.iter().enumerate() {
+            assert_ne!(&base, other, "{at}");
+            assert_eq!(others.iter().filter(|same| *same == other).count(), 1, "{at}");
+        }
+    }
+
+    #[test]
+    fn the_gpu_nonce_is_never_the_challenge_nonce() {
+        let head = Digest::new([2; 48]);
+        assert_ne!(gpu_nonce(&[1; 32], &head, 1).bytes(), &[1; 32]);
+        assert_ne!(gpu_nonce(&[1; 32], &head, 1), gpu_nonce(&[1; 32], &head, 2));
+    }
+}
