@@ -177,7 +177,8 @@ const DOORS: &[Door] = &[
         name: "serde",
         signs: &[Tokens("Serialize"), Tokens("Deserialize")],
         places: &[
-            "wire", "verify", "protocol", "policy", "audit", "govern", "release", "http", "agent", "cli",
+            "wire", "protocol", "evidence", "verify", "policy", "audit", "govern", "release", "http",
+            "agent", "cli",
         ],
         tests: true,
     },
@@ -245,7 +246,11 @@ const WORDS: &[Word] = &[
     Word {
         name: "expose_secret",
         sign: Tokens("expose_secret"),
-        places: &[("wire/crypto.rs", Exactly(6)), ("wire/secret.rs", Exactly(2))],
+        places: &[
+            ("wire/crypto.rs", Exactly(6)),
+            ("wire/secret.rs", Exactly(2)),
+            ("protocol/sealing.rs", Exactly(3)),
+        ],
     },
 ];
 

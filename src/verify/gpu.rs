@@ -1,7 +1,8 @@
 //! Verification of GPU evidence: report, device chain, and what reference documents and revocation gave.
 //!
-//! `assess` joins three sources of checks: the device (here), the documents and their revocation (`References`, made from
-//! RIMs and OCSP answers before), and the comparison of both (`reference`). Each check name stands once in the result.
+//! `assess` joins three sources of checks: the device (here), the documents and their revocation (`References`, made
+//! from RIMs and OCSP answers before), and the comparison of both (`reference`). Each check name stands once in the
+//! result.
 
 use super::part::Part;
 use super::reference::{self, Comparison, Reference, References};
@@ -119,8 +120,8 @@ pub fn assess(
 
 /// Adds the checks of documents and revocation, ties both documents to the report, and compares.
 ///
-/// What was not given is unknown, never passed: without both documents `rim` and `measurements` are unknown, and without
-/// a word on revocation so is `revocation`.
+/// What was not given is unknown, never passed: without both documents `rim` and `measurements` are unknown, and
+/// without a word on revocation so is `revocation`.
 fn with_references(report: &Report, references: &References, checks: &mut Checks) -> Option<Comparison> {
     checks.extend(references.checks.clone());
     if references.checks.named(CheckName::Revocation).is_none() {
@@ -226,7 +227,8 @@ fn signature(report: &Report, chain: &Chain) -> Check {
     }
 }
 
-/// Root equality, then rules, names, key ids and signatures of each link. Web-PKI path builders do not fit these chains.
+/// Root equality, then rules, names, key ids and signatures of each link. Web-PKI path builders do not fit these
+/// chains.
 fn chain_links(roots: &Roots, warm: &Warm, chain: &Chain) -> Check {
     let fail = |code| Check::fail(CheckName::Chain, code);
     if chain.root.der() != roots.nvidia_device.der() {
@@ -257,7 +259,8 @@ fn chain_links(roots: &Roots, warm: &Warm, chain: &Chain) -> Check {
     Check::pass(CheckName::Chain)
 }
 
-/// What a certificate may be used for: the leaf signs and nothing else, the four above it are CAs that sign certificates.
+/// What a certificate may be used for: the leaf signs and nothing else, the four above it are CAs that sign
+/// certificates.
 fn rules(certificate: &Certificate, role: Role, below: u32) -> Result<(), &'static str> {
     let understood = |oid: &str| CRITICAL.contains(&oid);
     if certificate.extensions.iter().any(|extension| extension.critical && !understood(&extension.oid)) {

@@ -45,8 +45,9 @@ impl Reference {
 /// documents, revocation and signers' windows came out.
 #[derive(Debug, Default)]
 pub struct References {
-    /// `None` if it was not given or its signature, chain or tie failed; `checks` says which. One whose signer is expired,
-    /// revoked or of unknown standing is compared all the same: `checks` refuses it, and the comparison is one more reason.
+    /// `None` if it was not given or its signature, chain or tie failed; `checks` says which. One whose signer is
+    /// expired, revoked or of unknown standing is compared all the same: `checks` refuses it, and the comparison is
+    /// one more reason.
     pub driver: Option<Reference>,
     pub vbios: Option<Reference>,
     /// `rim`, `revocation` and `validity`.

@@ -190,8 +190,9 @@ impl Report {
 
     /// Tells the mode that FEATURE_FLAG, PROTECTED_PCIE_STATUS and SWITCH_PDI name together.
     ///
-    /// Drivers before FEATURE_FLAG existed show the other two alone, so no single sign decides, and a sign that does not
-    /// fit the others is a contradiction. FEATURE_FLAG came with version 1 of the opaque data: earlier, it is one too.
+    /// Drivers before FEATURE_FLAG existed show the other two alone, so no single sign decides, and a sign that does
+    /// not fit the others is a contradiction. FEATURE_FLAG came with version 1 of the opaque data: earlier, it is one
+    /// too.
     pub fn mode(&self) -> Mode {
         let Opaque { feature_flag, protected_pcie, switch_pdis, opaque_data_version, .. } = &self.opaque;
         if feature_flag.is_some() && opaque_data_version.unwrap_or(0) == 0 {
