@@ -104,6 +104,28 @@ impl<'a> Der<'a> {
     }
 }
 
+/// Checks the frame of a certificate: what stands around the signed bytes is written in one way only, and the algorithm
+/// outside repeats the one inside byte for byte. (x509-parser takes a SEQUENCE of any class and longer lengths.)
+///
+/// Errors: `NotDer`.
+///
+/// Source: RFC 5280, section 4.1.1.
+pub(super) fn certificate_frame(der: &[u8]) -> Result<(), NotDer> {
+    let mut outer = Der::new(der);
+    let mut certificate = outer.inside(0x30, "a certificate")?;
+    outer.finish()?;
+    let mut tbs = certificate.inside(0x30, "tbsCertificate")?;
+    let algorithm = certificate.whole(0x30, "signatureAlgorithm")?;
+    certificate.take(0x03, "signatureValue")?;
+    certificate.finish()?;
+    tbs.inside_if(0xa0, "version")?;
+    tbs.take(0x02, "serialNumber")?;
+    match tbs.whole(0x30, "signature")? == algorithm {
+        true => Ok(()),
+        false => Err(tbs.wrong("the algorithm of the certificate before this place")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use asn1_rs::{FromDer, Ia5String, Integer};
-
 use super::certificate::{Certificate, PublicKey, SignatureAlgorithm};
 use super::error::Error;
 
@@ -28,6 +26,9 @@ pub mod oid {
 pub const VCEK_CN: &str = "SEV-VCEK";
 /// Common name of every VLEK.
 pub const VLEK_CN: &str = "SEV-VLEK";
+
+const INTEGER: u8 = 0x02;
+const IA5_STRING: u8 = 0x16;
 
 /// The product line that a certificate was issued for, as its product name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -245,22 +246,260 @@ fn value<'a>(certificate: &'a Certificate, oid: &'static str) -> Result<&'a [u8]
 }
 
 fn spl(certificate: &Certificate, oid: &'static str) -> Result<u8, Error> {
-    let wrong = || Error::VekExtensionEncoding { oid };
-    let (rest, integer) = Integer::from_der(value(certificate, oid)?).map_err(|_| wrong())?;
-    // Asked of the content bytes, so that neither a sign nor an extra zero passes.
-    match (rest, integer.as_ref()) {
-        ([], [level]) if *level < 0x80 => Ok(*level),
-        ([], [0, level]) if *level >= 0x80 => Ok(*level),
-        _ => Err(wrong()),
+    // Matched byte by byte: the general readers take lengths and signs that DER does not.
+    match value(certificate, oid)? {
+        [INTEGER, 1, level] if *level < 0x80 => Ok(*level),
+        [INTEGER, 2, 0, level] if *level >= 0x80 => Ok(*level),
+        _ => Err(Error::VekExtensionEncoding { oid }),
     }
 }
 
 fn text(certificate: &Certificate, oid: &'static str) -> Result<String, Error> {
-    let wrong = || Error::VekExtensionEncoding { oid };
-    let (rest, text) = Ia5String::from_der(value(certificate, oid)?).map_err(|_| wrong())?;
-    let text = text.as_ref();
-    match rest.is_empty() && !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
-        true => Ok(text.to_string()),
-        false => Err(wrong()),
+    match value(certificate, oid)? {
+        [IA5_STRING, len @ 1..0x80, text @ ..]
+            if text.len() == usize::from(*len) && text.iter().all(|byte| matches!(byte, 0x20..=0x7e)) =>
+        {
+            Ok(text.iter().copied().map(char::from).collect())
+        }
+        _ => Err(Error::VekExtensionEncoding { oid }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::certificate::Extension;
+    use super::*;
+    use crate::wire::crypto::P384_POINT_LEN;
+
+    const LEGACY: &[(&str, &[u8])] = &[
+        (oid::STRUCT_VERSION, &[2, 1, 0]),
+        (oid::PRODUCT_NAME, b"\x16\x08Milan-B0"),
+        (oid::BOOT_LOADER, &[2, 1, 4]),
+        (oid::TEE, &[2, 1, 0]),
+        (oid::RESERVED_4, &[2, 1, 0]),
+        (oid::RESERVED_5, &[2, 1, 0]),
+        (oid::RESERVED_6, &[2, 1, 0]),
+        (oid::RESERVED_7, &[2, 1, 0]),
+        (oid::SNP, &[2, 1, 24]),
+        (oid::MICROCODE, &[2, 2, 0, 0xdb]),
+        (oid::HWID, &[4; 64]),
+    ];
+    const TURIN: &[(&str, &[u8])] = &[
+        (oid::STRUCT_VERSION, &[2, 1, 1]),
+        (oid::PRODUCT_NAME, b"\x16\x05Turin"),
+        (oid::FMC, &[2, 1, 1]),
+        (oid::BOOT_LOADER, &[2, 1, 2]),
+        (oid::TEE, &[2, 1, 3]),
+        (oid::SNP, &[2, 1, 4]),
+        (oid::RESERVED_5, &[2, 1, 0]),
+        (oid::RESERVED_6, &[2, 1, 0]),
+        (oid::RESERVED_7, &[2, 1, 0]),
+        (oid::MICROCODE, &[2, 1, 81]),
+        (oid::HWID, &[2, 6, 1, 2, 3, 4, 5, 6]),
+    ];
+
+    /// A VCEK, unsigned: parsing does not look at the signature.
+    fn vcek(extensions: &[(&str, &[u8])]) -> Certificate {
+        let mut certificate = Certificate::from_der(include_bytes!("../../certs/amd-ask-milan.der")).unwrap();
+        let mut point = [9; P384_POINT_LEN];
+        point[0] = 4;
+        certificate.key = PublicKey::P384(point);
+        certificate.subject_cn = VCEK_CN.to_string();
+        certificate.serial = vec![0];
+        certificate.extensions = extensions
+            .iter()
+            .map(|(oid, value)| Extension { oid: (*oid).to_string(), critical: false, value: value.to_vec() })
+            .collect();
+        certificate
+    }
+
+    fn vlek(csp_id: &[u8]) -> Certificate {
+        let mut certificate = without(vcek(LEGACY), oid::HWID);
+        certificate.subject_cn = VLEK_CN.to_string();
+        add(certificate, oid::CSP_ID, csp_id)
+    }
+
+    fn without(mut certificate: Certificate, oid: &str) -> Certificate {
+        certificate.extensions.retain(|extension| extension.oid != oid);
+        certificate
+    }
+
+    fn add(mut certificate: Certificate, oid: &str, value: &[u8]) -> Certificate {
+        certificate = without(certificate, oid);
+        let extension = Extension { oid: oid.to_string(), critical: false, value: value.to_vec() };
+        certificate.extensions.push(extension);
+        certificate
+    }
+
+    #[test]
+    fn reads_the_extensions_of_each_layout() {
+        let vek = Vek::parse(vcek(LEGACY)).unwrap();
+        assert_eq!(vek.product(), Product::Milan);
+        assert_eq!(*vek.kind(), Kind::Vcek { hwid: vec![4; 64] });
+        let expected = Spls { fmc: None, boot_loader: 4, tee: 0, snp: 24, microcode: 0xdb };
+        assert_eq!(vek.spls(), expected);
+        let vek = Vek::parse(vcek(TURIN)).unwrap();
+        assert_eq!(vek.product(), Product::Turin);
+        assert_eq!(*vek.kind(), Kind::Vcek { hwid: vec![2, 6, 1, 2, 3, 4, 5, 6] });
+        assert_eq!(vek.spls(), Spls { fmc: Some(1), boot_loader: 2, tee: 3, snp: 4, microcode: 81 });
+        let vek = Vek::parse(vlek(b"\x16\x07CN=a.bc")).unwrap();
+        assert_eq!(*vek.kind(), Kind::Vlek { csp_id: "CN=a.bc".to_string() });
+    }
+
+    #[test]
+    fn a_missing_extension_is_an_error_and_never_a_skip() {
+        for list in [LEGACY, TURIN] {
+            for (missing, _) in list {
+                let error = Vek::parse(without(vcek(list), missing)).unwrap_err();
+                assert_eq!(error.code().text(), "snp_vek_extension_missing", "{missing}");
+                assert!(error.to_string().contains(missing));
+            }
+        }
+        let error = Vek::parse(without(vlek(b"\x16\x01a"), oid::CSP_ID)).unwrap_err();
+        assert_eq!(error, Error::VekExtensionMissing { oid: oid::CSP_ID });
+    }
+
+    #[test]
+    fn levels_are_the_shortest_der_of_0_to_255() {
+        let level = |value| spl(&add(vcek(LEGACY), oid::SNP, value), oid::SNP);
+        assert_eq!(level(&[2, 1, 0]), Ok(0));
+        assert_eq!(level(&[2, 1, 0x7f]), Ok(0x7f));
+        assert_eq!(level(&[2, 2, 0, 0x80]), Ok(0x80));
+        assert_eq!(level(&[2, 2, 0, 0xff]), Ok(0xff));
+        let wrong: [&[u8]; 12] = [
+            &[],
+            &[2],
+            &[2, 0],
+            &[2, 1, 0x80],
+            &[2, 1, 0xff],
+            &[2, 2, 0, 0x7f],
+            &[2, 2, 1, 0],
+            &[2, 1, 24, 0],
+            &[2, 0x81, 1, 24],
+            &[4, 1, 24],
+            &[10, 1, 24],
+            &[24],
+        ];
+        for wrong in wrong {
+            assert_eq!(level(wrong), Err(Error::VekExtensionEncoding { oid: oid::SNP }), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_levels_are_zero() {
+        for oid in [oid::RESERVED_4, oid::RESERVED_5, oid::RESERVED_6, oid::RESERVED_7] {
+            let error = Vek::parse(add(vcek(LEGACY), oid, &[2, 1, 1])).unwrap_err();
+            assert_eq!(error, Error::VekExtensionEncoding { oid });
+        }
+    }
+
+    #[test]
+    fn a_line_has_only_its_own_levels() {
+        let error = Vek::parse(add(vcek(LEGACY), oid::FMC, &[2, 1, 0])).unwrap_err();
+        assert_eq!(error, Error::VekExtensionEncoding { oid: oid::FMC });
+        let error = Vek::parse(add(vcek(TURIN), oid::RESERVED_4, &[2, 1, 0])).unwrap_err();
+        assert_eq!(error, Error::VekExtensionEncoding { oid: oid::RESERVED_4 });
+        let error = Vek::parse(add(vcek(LEGACY), oid::STRUCT_VERSION, &[2, 1, 1])).unwrap_err();
+        assert_eq!(error, Error::VekExtensionEncoding { oid: oid::STRUCT_VERSION });
+    }
+
+    #[test]
+    fn a_product_is_a_line_with_or_without_a_stepping() {
+        let named = |name: &str| {
+            let mut value = vec![0x16, u8::try_from(name.len()).unwrap()];
+            value.extend(name.as_bytes());
+            product(&add(vcek(LEGACY), oid::PRODUCT_NAME, &value))
+        };
+        for (name, expected) in [
+            ("Milan", Product::Milan),
+            ("Milan-B0", Product::Milan),
+            ("Milan-B9", Product::Milan),
+            ("Genoa", Product::Genoa),
+            ("Genoa-B1", Product::Genoa),
+        ] {
+            assert_eq!(named(name), Ok(expected), "{name}");
+        }
+        for name in [
+            "Venice",
+            "milan",
+            "Milan-",
+            "Milan-b0",
+            "Milan-B",
+            "Milan-B10",
+            "Milan-00",
+            "Milan B0",
+            "Milan-B0-B0",
+            "MilanX",
+            "Genoa ",
+            " Genoa",
+            "-B0",
+            "Siena",
+            "Bergamo",
+        ] {
+            let error = named(name).unwrap_err();
+            assert_eq!(error.code().text(), "snp_product_unknown", "{name}");
+        }
+        assert!(named("").is_err());
+    }
+
+    #[test]
+    fn a_chip_id_is_raw_and_of_its_lines_length() {
+        for (list, len) in [(LEGACY, 64), (TURIN, 8)] {
+            for actual_len in [0, 7, 8, 9, 63, 64, 65, 66] {
+                let parsed = Vek::parse(add(vcek(list), oid::HWID, &vec![2; actual_len]));
+                assert_eq!(parsed.is_ok(), actual_len == len, "{actual_len}");
+            }
+        }
+        let wrapped = [&[4, 64][..], &[7; 64]].concat();
+        let error = Vek::parse(add(vcek(LEGACY), oid::HWID, &wrapped)).unwrap_err();
+        assert_eq!(error, Error::VekExtensionEncoding { oid: oid::HWID });
+    }
+
+    #[test]
+    fn names_a_chip_or_a_provider_and_never_both() {
+        let both = add(vcek(LEGACY), oid::CSP_ID, b"\x16\x01a");
+        assert_eq!(Vek::parse(both).unwrap_err().code().text(), "snp_vek_kind");
+        let both = add(vlek(b"\x16\x01a"), oid::HWID, &[1; 64]);
+        assert_eq!(Vek::parse(both).unwrap_err().code().text(), "snp_vek_kind");
+        let mut swapped = vlek(b"\x16\x01a");
+        swapped.subject_cn = VCEK_CN.to_string();
+        assert_eq!(Vek::parse(swapped).unwrap_err(), Error::VekExtensionMissing { oid: oid::HWID });
+        let mut swapped = vcek(LEGACY);
+        swapped.subject_cn = VLEK_CN.to_string();
+        assert_eq!(Vek::parse(swapped).unwrap_err(), Error::VekExtensionMissing { oid: oid::CSP_ID });
+    }
+
+    #[test]
+    fn other_subjects_are_no_signing_keys() {
+        for name in ["", "VCEK", "SEV-Milan", "SEV-VCEK ", "SEV-VCEK2", "sev-vcek"] {
+            let mut certificate = vcek(LEGACY);
+            certificate.subject_cn = name.to_string();
+            assert_eq!(Vek::parse(certificate).unwrap_err().code().text(), "snp_vek_kind", "{name}");
+        }
+    }
+
+    #[test]
+    fn refuses_other_algorithms_and_critical_extensions() {
+        let mut certificate = vcek(LEGACY);
+        certificate.algorithm = SignatureAlgorithm::EcdsaSha384;
+        assert_eq!(Vek::parse(certificate).unwrap_err().code().text(), "snp_vek_algorithm");
+        let mut certificate = vcek(LEGACY);
+        certificate.key = PublicKey::Rsa4096(vec![1]);
+        assert_eq!(Vek::parse(certificate).unwrap_err().code().text(), "snp_vek_algorithm");
+        let mut certificate = add(vcek(LEGACY), "1.2.3", &[0]);
+        assert!(Vek::parse(certificate.clone()).is_ok(), "an extension that is not critical is left aside");
+        certificate.extensions.last_mut().unwrap().critical = true;
+        let error = Vek::parse(certificate).unwrap_err();
+        assert_eq!(error, Error::VekCriticalExtension { oid: "1.2.3".to_string() });
+    }
+
+    #[test]
+    fn text_of_a_provider_is_printable() {
+        for csp_id in
+            [&b"\x16\x00"[..], b"\x16\x01\n", b"\x16\x01\xff", b"\x0c\x01a", b"\x16\x01ab", b"\x16\x81\x01a"]
+        {
+            let error = Vek::parse(vlek(csp_id)).unwrap_err();
+            assert_eq!(error, Error::VekExtensionEncoding { oid: oid::CSP_ID });
+        }
     }
 }

@@ -277,3 +277,111 @@ pub fn missing(expect: &RimFor) -> Check {
     let about = foreign(&format!("{} {}", expect.product, expect.version));
     Check::unknown(CheckName::Rim, Code::RimMissing).expected(format!("the RIM of {kind} {about}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endorse::rim::tests::document;
+
+    fn tie(kind: RimKind, stated: &str, asked: &str) -> Result<(), Code> {
+        let rim = Rim::parse(document("GH100", edition(kind), stated).as_bytes()).unwrap();
+        ties(&rim, &RimFor { kind, product: "GH100".to_string(), version: asked.to_string() })
+    }
+
+    #[test]
+    fn a_driver_version_compares_exactly_and_a_vbios_version_in_upper_case() {
+        assert_eq!(tie(RimKind::Driver, "550.90.07", "550.90.07"), Ok(()));
+        assert_eq!(tie(RimKind::Driver, "590.12", "590.12"), Ok(()));
+        for other in ["550.90.7", "550.90.07.", "550.90.08", "", "550.144.03"] {
+            assert_eq!(tie(RimKind::Driver, "550.90.07", other), Err(Code::RimVersionMismatch), "{other}");
+        }
+        assert_eq!(tie(RimKind::Vbios, "96.00.9F.00.01", "96.00.9f.00.01"), Ok(()));
+        for other in ["96.00.9F.0.1", "96.00.9F.00.02", "96009F0001", ""] {
+            assert_eq!(
+                tie(RimKind::Vbios, "96.00.9F.00.01", other),
+                Err(Code::RimVersionMismatch),
+                "{other}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_document_never_stands_in_for_one_of_the_other_form() {
+        let same = |kind, version| tie(kind, version, version);
+        assert_eq!(same(RimKind::Driver, "96.00.9F.00.01"), Err(Code::RimVersionMismatch));
+        assert_eq!(same(RimKind::Vbios, "550.90.07"), Err(Code::RimVersionMismatch));
+        for text in ["", "550", "550.90.07.1", "550..07", "55x.90.07", "550.90.07 ", "../..", "12345.1"] {
+            assert!(!is_driver_version(text), "{text}");
+            assert!(!is_vbios_version(text), "{text}");
+        }
+        for text in ["96.00.9F.00", "96.00.9F.00.01.02", "96.00.9G.00.01", "96.0.9F.00.01", "+6.00.9F.00.01"]
+        {
+            assert!(!is_vbios_version(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_product_edition_or_manufacturer_is_refused_with_its_own_code() {
+        let expect = |kind, product: &str, version: &str| RimFor {
+            kind,
+            product: product.to_string(),
+            version: version.to_string(),
+        };
+        let text = document("GH100", "GPU", "96.00.9F.00.01");
+        let rim = |text: &str| Rim::parse(text.as_bytes()).unwrap();
+        let vbios = expect(RimKind::Vbios, "GH100", "96.00.9F.00.01");
+        assert_eq!(ties(&rim(&text), &vbios), Ok(()));
+        let blackwell = expect(RimKind::Vbios, "GB100", "96.00.9F.00.01");
+        assert_eq!(ties(&rim(&text), &blackwell), Err(Code::RimProductMismatch));
+        let switch = expect(RimKind::SwitchBios, "GH100", "96.00.9F.00.01");
+        assert_eq!(ties(&rim(&text), &switch), Err(Code::RimEditionMismatch));
+        for id in ["ns1:PlatformManufacturerId", "ns1:FirmwareManufacturerId"] {
+            let other = text.replace(&format!("{id}=\"5703\""), &format!("{id}=\"5704\""));
+            assert_eq!(ties(&rim(&other), &vbios), Err(Code::RimManufacturerMismatch), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_unsigned_document_under_a_foreign_chain_fails_every_check_by_itself() {
+        let roots = Roots::pinned().unwrap();
+        let rim = Rim::parse(document("GH100", "GPU", "550.90.07").as_bytes()).unwrap();
+        let now = roots.nvidia_rim.window.not_before.plus(1);
+        let checks = verify(&roots, &Warm::new(), now, &rim);
+        assert_eq!(checks.named(CheckName::Signature).unwrap().code, Some(Code::RimDigestMismatch));
+        // Four times the root: linked, and none of it a signer.
+        assert_eq!(checks.named(CheckName::Chain).unwrap().code, Some(Code::RimChainInvalid));
+        assert!(checks.named(CheckName::Validity).unwrap().code.is_none());
+        let late = verify(&roots, &Warm::new(), roots.nvidia_rim.window.not_after.plus(1), &rim);
+        assert_eq!(late.named(CheckName::Validity).unwrap().code, Some(Code::RimSignerExpired));
+        let early = verify(&roots, &Warm::new(), now.plus(-2), &rim);
+        assert_eq!(early.named(CheckName::Validity).unwrap().code, Some(Code::RimSignerNotYetValid));
+        let mut foreign = roots.clone();
+        foreign.nvidia_rim = roots.nvidia_device.clone();
+        let checks = verify(&foreign, &Warm::new(), now, &rim);
+        assert_eq!(checks.named(CheckName::Chain).unwrap().code, Some(Code::RimRootUnknown));
+    }
+
+    #[test]
+    fn bytes_that_do_not_parse_are_a_part_with_a_failed_format() {
+        let expect = RimFor { kind: RimKind::Driver, product: "GH100".into(), version: "550.90.07".into() };
+        let roots = Roots::pinned().unwrap();
+        let now = roots.nvidia_rim.window.not_before;
+        let parsed = Rim::parse(b"<html>").map(Untrusted::new);
+        let part = assess(&roots, &Warm::new(), now, parsed, &expect, &[], Hold::Refused);
+        assert_eq!(part.checks().named(CheckName::Format).unwrap().code, Some(Code::RimMalformed));
+        assert!(part.into_authentic().is_none());
+        assert_eq!(missing(&expect).code, Some(Code::RimMissing));
+    }
+
+    #[test]
+    fn checks_of_a_document_become_checks_of_the_device() {
+        let mut checks = Checks::new();
+        checks.record(Check::pass(CheckName::Format));
+        checks.record(Check::fail(CheckName::Chain, Code::RimRootUnknown));
+        checks.record(Check::unknown(CheckName::Revocation, Code::OcspMissing));
+        let device = within_device(&checks);
+        assert_eq!(device.named(CheckName::Rim).unwrap().code, Some(Code::RimRootUnknown));
+        assert_eq!(device.named(CheckName::Revocation).unwrap().code, Some(Code::OcspMissing));
+        assert_eq!(device.list().len(), 2);
+    }
+}

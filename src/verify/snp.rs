@@ -1,19 +1,20 @@
 //! SEV-SNP: whether a report is signed by an AMD chip that its certificate describes.
 
-use std::fmt::Display;
-
 use super::part::Part;
 use super::roots::{AmdAnchors, Roots};
 use super::warm::Warm;
 use crate::endorse::vek::{self, Kind, Product, Spls};
 use crate::endorse::{self, Certificate, Crl, PublicKey, pem};
 use crate::evidence;
-use crate::evidence::snp::{Line, Report, Signer, Tcb};
+use crate::evidence::snp::{Line, Report, Signer};
 use crate::wire::crypto::{self, P384Signature};
 use crate::wire::text::foreign;
 use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, limits};
 
+mod device;
 mod revocation;
+
+use device::{identity, signer, tcb, tcb_order};
 
 /// Seconds by which the verifier's clock may be behind the beginning of a VCEK or VLEK: AMD issues them without
 /// backdating. Nothing else has a leeway.
@@ -28,19 +29,6 @@ pub const MUST: [CheckName; 7] = [
     CheckName::Validity,
     CheckName::Tcb,
     CheckName::Identity,
-];
-
-/// The checks in the order of how much a failure tells: a certificate of another TCB explains a signature that does not
-/// verify, and not the other way round.
-pub const TELLING: [CheckName; 8] = [
-    CheckName::Format,
-    CheckName::Chain,
-    CheckName::Revocation,
-    CheckName::Identity,
-    CheckName::Tcb,
-    CheckName::Validity,
-    CheckName::Signature,
-    CheckName::ReportData,
 ];
 
 /// What came with a report or was at hand for it. What did not parse stands here too: it was given, and refuses.
@@ -149,20 +137,6 @@ pub fn assess(
     }
     let line = issuer.as_ref().map(Issuer::line);
     Part::assessed(&must, checks, Snp { report, line })
-}
-
-/// Returns the code that tells most: of the first failed check in the order of `TELLING`, or else of the first unknown
-/// one; `None` if all passed.
-pub fn most_telling(checks: &Checks) -> Option<Code> {
-    use crate::wire::Outcome::{Fail, Unknown};
-    let first = |outcome| {
-        TELLING
-            .iter()
-            .filter_map(|name| checks.named(*name))
-            .find(|check| check.outcome == outcome)
-            .and_then(|check| check.code)
-    };
-    first(Fail).or_else(|| first(Unknown))
 }
 
 /// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong
@@ -378,130 +352,6 @@ fn window(certificate: &Certificate, not_before_leeway_s: i64, now: UnixSeconds)
     None
 }
 
-/// Compares the patch levels of the certificate with REPORTED_TCB, component by component: equal, not at least.
-fn tcb(report: &Report, spls: &Result<Spls, endorse::Error>) -> Check {
-    let name = CheckName::Tcb;
-    let spls = match spls {
-        Ok(spls) => spls,
-        Err(error) => return faulty(name, error),
-    };
-    let Spls { fmc, boot_loader, tee, snp, microcode } = *spls;
-    let certified = Tcb { fmc, boot_loader, tee, snp, microcode };
-    match certified == report.reported_tcb {
-        true => Check::pass(name),
-        // All four, since a certificate fetched for another of them is the usual reason.
-        false => Check::fail(name, Code::SnpTcbMismatch)
-            .expected(format!("REPORTED_TCB {}", report.reported_tcb))
-            .actual(format!(
-                "certificate {certified}; CURRENT_TCB {}; COMMITTED_TCB {}; LAUNCH_TCB {}",
-                report.current_tcb, report.committed_tcb, report.launch_tcb
-            )),
-    }
-}
-
-/// Checks REPORTED <= COMMITTED <= CURRENT, in each component and in the firmware's version.
-fn tcb_order(report: &Report) -> Check {
-    let name = CheckName::Tcb;
-    let fail = |low: &str, a: &dyn Display, high: &str, b: &dyn Display| {
-        Check::fail(name, Code::SnpTcbOrder)
-            .expected(format!("{low} not above {high}"))
-            .actual(format!("{low} {a}; {high} {b}"))
-    };
-    let (reported, committed, current) = (report.reported_tcb, report.committed_tcb, report.current_tcb);
-    if !committed.is_at_least(&reported) {
-        return fail("REPORTED_TCB", &reported, "COMMITTED_TCB", &committed);
-    }
-    if !current.is_at_least(&committed) {
-        return fail("COMMITTED_TCB", &committed, "CURRENT_TCB", &current);
-    }
-    let (committed, current) = (report.committed_version, report.current_version);
-    match committed <= current {
-        true => Check::pass(name),
-        false => fail("the committed version", &committed, "the current version", &current),
-    }
-}
-
-/// Checks that the report names a signing key at all; needs no certificate.
-fn signer(report: &Report) -> Check {
-    let name = CheckName::Identity;
-    match report.signer {
-        Signer::Vcek | Signer::Vlek => Check::pass(name),
-        Signer::Unsigned => {
-            Check::fail(name, Code::SnpReportUnsigned).expected("VCEK or VLEK").actual("none")
-        }
-        Signer::Reserved(_) => Check::fail(name, Code::SnpSignerReserved)
-            .expected("VCEK or VLEK")
-            .actual(report.signer.to_string()),
-    }
-}
-
-/// Checks that certificate and report speak of one device: kind of key, product line, chip.
-///
-/// `issuing` is the line of the pinned intermediate; without one the chain fails.
-fn identity(
-    report: &Report,
-    product: &Result<Product, endorse::Error>,
-    kind: &Result<Kind, endorse::Error>,
-    issuing: Option<Line>,
-) -> Check {
-    let name = CheckName::Identity;
-    let (product, kind) = match (product, kind) {
-        (Ok(product), Ok(kind)) => (*product, kind),
-        (Err(error), _) | (_, Err(error)) => return faulty(name, error),
-    };
-    let certified = line(product);
-    match report.line() {
-        None if certified == Line::Turin => {
-            // Version 2 says no generation, and Turin's fields stand elsewhere than this report was read.
-            return Check::fail(name, Code::SnpGenerationUnknown)
-                .expected("a report of version 3 or later for a certificate of Turin")
-                .actual(format!("version {}", report.version));
-        }
-        Some(reported) if reported != certified => {
-            return Check::fail(name, Code::SnpProductMismatch)
-                .expected(format!("a certificate of {}", reported.text()))
-                .actual(certified.text());
-        }
-        None | Some(_) => {}
-    }
-    if let Some(issuing) = issuing.filter(|issuing| *issuing != certified) {
-        return Check::fail(name, Code::SnpProductMismatch)
-            .expected(format!("a certificate of {} from its own issuer", certified.text()))
-            .actual(format!("the issuer of {}", issuing.text()));
-    }
-    match (report.signer, kind) {
-        (Signer::Vcek, Kind::Vcek { hwid }) => chip(report, hwid),
-        // A VLEK names a provider; CHIP_ID is then masked or the host's word.
-        (Signer::Vlek, Kind::Vlek { .. }) => Check::pass(name),
-        (Signer::Vcek | Signer::Vlek | Signer::Unsigned | Signer::Reserved(_), kind) => {
-            Check::fail(name, Code::SnpSignerMismatch)
-                .expected(format!("the certificate of the key that SIGNING_KEY names: {}", report.signer))
-                .actual(match kind {
-                    Kind::Vcek { .. } => "a VCEK",
-                    Kind::Vlek { .. } => "a VLEK",
-                })
-        }
-    }
-}
-
-/// Compares hwID with CHIP_ID: all 64 bytes, or on Turin 8 and then zeros. `vek::kind` saw to the length.
-fn chip(report: &Report, hwid: &[u8]) -> Check {
-    let name = CheckName::Identity;
-    if report.chip_id_masked() {
-        return Check::fail(name, Code::SnpChipIdMasked).expected(hex::encode(hwid)).actual("zero");
-    }
-    let same = match report.chip_id.split_at_checked(hwid.len()) {
-        Some((id, rest)) => !hwid.is_empty() && id == hwid && rest.iter().all(|byte| *byte == 0),
-        None => false,
-    };
-    match same {
-        true => Check::pass(name),
-        false => Check::fail(name, Code::SnpChipMismatch)
-            .expected(hex::encode(report.chip_id))
-            .actual(hex::encode(hwid)),
-    }
-}
-
 fn report_data(expected: &[u8; 64], actual: &[u8; 64]) -> Check {
     let name = CheckName::ReportData;
     match crypto::equal(expected, actual) {
@@ -509,14 +359,6 @@ fn report_data(expected: &[u8; 64], actual: &[u8; 64]) -> Check {
         false => Check::fail(name, Code::ReportDataMismatch)
             .expected(hex::encode(expected))
             .actual(hex::encode(actual)),
-    }
-}
-
-fn line(product: Product) -> Line {
-    match product {
-        Product::Genoa => Line::Genoa,
-        Product::Milan => Line::Milan,
-        Product::Turin => Line::Turin,
     }
 }
 
@@ -531,4 +373,184 @@ fn described(certificate: &Certificate) -> String {
         hex::encode(&certificate.serial),
         certificate.fingerprint()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endorse::certificate::Extension;
+    use crate::endorse::vek::oid;
+    use crate::evidence::snp::{REPORT_LEN, SIGNED_LEN};
+    use crate::wire::Outcome;
+    use crate::wire::crypto::P384Key;
+
+    /// A Milan report of our own: chip 04 04 .., boot loader 4, SNP 24, microcode 0xDB.
+    pub(super) fn unsigned() -> [u8; REPORT_LEN] {
+        let mut raw = [0; REPORT_LEN];
+        (raw[0], raw[0x34]) = (3, 1);
+        for start in [0x38, 0x180, 0x1e0, 0x1f0] {
+            (raw[start], raw[start + 6], raw[start + 7]) = (4, 24, 0xdb);
+        }
+        raw[0x188..0x18b].copy_from_slice(&[0x19, 1, 1]);
+        raw[0x1a0..0x1e0].fill(4);
+        raw
+    }
+
+    fn signed(key: &P384Key, mut raw: [u8; REPORT_LEN]) -> [u8; REPORT_LEN] {
+        let mut signature = key.sign(&raw[..SIGNED_LEN]).unwrap();
+        signature[..48].reverse();
+        signature[48..].reverse();
+        raw[0x2a0..0x2d0].copy_from_slice(&signature[..48]);
+        raw[0x2e8..0x318].copy_from_slice(&signature[48..]);
+        raw
+    }
+
+    /// A certificate of our own, which names the pinned ASK of Milan as its issuer; its signature is another's.
+    fn vcek(key: &P384Key) -> Certificate {
+        let roots = Roots::pinned().unwrap();
+        let ask = &roots.amd(Line::Milan).unwrap().ask;
+        let mut certificate = ask.clone();
+        certificate.issuer.clone_from(&ask.subject);
+        certificate.subject_cn = vek::VCEK_CN.to_string();
+        certificate.key = PublicKey::P384(key.public());
+        let extensions: [(&str, &[u8]); 11] = [
+            (oid::STRUCT_VERSION, &[2, 1, 0]),
+            (oid::PRODUCT_NAME, b"\x16\x08Milan-B0"),
+            (oid::BOOT_LOADER, &[2, 1, 4]),
+            (oid::TEE, &[2, 1, 0]),
+            (oid::RESERVED_4, &[2, 1, 0]),
+            (oid::RESERVED_5, &[2, 1, 0]),
+            (oid::RESERVED_6, &[2, 1, 0]),
+            (oid::RESERVED_7, &[2, 1, 0]),
+            (oid::SNP, &[2, 1, 24]),
+            (oid::MICROCODE, &[2, 2, 0, 0xdb]),
+            (oid::HWID, &[4; 64]),
+        ];
+        certificate.extensions = extensions
+            .iter()
+            .map(|(oid, value)| Extension { oid: (*oid).to_string(), critical: false, value: value.to_vec() })
+            .collect();
+        certificate
+    }
+
+    fn set(certificate: &mut Certificate, oid: &str, value: &[u8]) {
+        let extension = certificate.extensions.iter_mut().find(|extension| extension.oid == oid).unwrap();
+        extension.value = value.to_vec();
+    }
+
+    fn key() -> P384Key {
+        P384Key::generate().unwrap().0
+    }
+
+    fn run(certificate: Certificate, raw: &[u8]) -> Part<Snp> {
+        let given = SnpEndorsements { veks: vec![Ok(certificate)], ..Default::default() };
+        let now = UnixSeconds::from_rfc3339("2026-11-30T12:00:00Z").unwrap();
+        assess(&Roots::pinned().unwrap(), &Warm::new(), &given, now, None, Report::parse(raw))
+    }
+
+    fn code(part: &Part<Snp>, name: CheckName) -> Option<Code> {
+        part.checks().named(name).unwrap().code
+    }
+
+    #[test]
+    fn a_self_made_certificate_explains_everything_but_its_own_issuer() {
+        let key = key();
+        let part = run(vcek(&key), &signed(&key, unsigned()));
+        for name in [CheckName::Signature, CheckName::Tcb, CheckName::Identity, CheckName::Validity] {
+            assert_eq!(code(&part, name), None, "{}", name.text());
+        }
+        assert_eq!(code(&part, CheckName::Chain), Some(Code::SnpChainSignature));
+        assert_eq!(part.checks().named(CheckName::Chain).unwrap().outcome, Outcome::Fail);
+        assert!(part.into_authentic().is_none());
+    }
+
+    #[test]
+    fn an_unknown_product_has_no_candidate_root_and_is_refused() {
+        let key = key();
+        for (product, issuer) in [(&b"\x16\x06Venice"[..], "SEV-Venice"), (b"\x16\x08Milan-B9", "SEV-Own")] {
+            let mut certificate = vcek(&key);
+            set(&mut certificate, oid::PRODUCT_NAME, product);
+            certificate.issuer = issuer.as_bytes().to_vec();
+            certificate.issuer_cn = issuer.to_string();
+            let mut raw = unsigned();
+            raw[0] = 2;
+            raw[0x188..0x18b].fill(0);
+            let part = run(certificate, &signed(&key, raw));
+            assert_eq!(code(&part, CheckName::Signature), None);
+            assert_eq!(code(&part, CheckName::Chain), Some(Code::SnpChainIssuer));
+            assert!(part.into_authentic().is_none());
+        }
+    }
+
+    #[test]
+    fn each_signed_byte_counts() {
+        let key = key();
+        let (certificate, raw) = (vcek(&key), signed(&key, unsigned()));
+        let given = SnpEndorsements { veks: vec![Ok(certificate)], ..Default::default() };
+        let leaf = Leaf::choose(&given, &Report::parse(&raw).unwrap(), UnixSeconds::new(0).unwrap());
+        let mut reached = 0;
+        for index in 0..SIGNED_LEN {
+            let mut flipped = raw;
+            flipped[index] ^= 1;
+            if let Ok(report) = Report::parse(&flipped) {
+                assert_eq!(signature(&report, leaf.as_ref()).outcome, Outcome::Fail, "{index:#x}");
+                reached += 1;
+            }
+        }
+        assert!(reached > 300, "{reached}");
+        assert_eq!(signature(&Report::parse(&raw).unwrap(), leaf.as_ref()).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn a_missing_extension_fails_the_check_that_needs_it() {
+        let key = key();
+        let raw = signed(&key, unsigned());
+        for (missing, name, other) in [
+            (oid::HWID, CheckName::Identity, CheckName::Tcb),
+            (oid::SNP, CheckName::Tcb, CheckName::Identity),
+            (oid::TEE, CheckName::Tcb, CheckName::Identity),
+        ] {
+            let mut certificate = vcek(&key);
+            certificate.extensions.retain(|extension| extension.oid != missing);
+            let part = run(certificate, &raw);
+            assert_eq!(code(&part, name), Some(Code::SnpVekExtensionMissing), "{missing}");
+            assert_eq!(code(&part, other), None, "{missing}");
+        }
+    }
+
+    #[test]
+    fn every_level_must_equal_the_reported_one_and_higher_is_no_better() {
+        let key = key();
+        let raw = signed(&key, unsigned());
+        for (oid, level) in [
+            (oid::BOOT_LOADER, 3),
+            (oid::BOOT_LOADER, 5),
+            (oid::TEE, 1),
+            (oid::SNP, 23),
+            (oid::SNP, 25),
+            (oid::MICROCODE, 0x7f),
+        ] {
+            let mut certificate = vcek(&key);
+            set(&mut certificate, oid, &[2, 1, level]);
+            assert_eq!(code(&run(certificate, &raw), CheckName::Tcb), Some(Code::SnpTcbMismatch), "{oid}");
+        }
+        let report = Report::parse(&raw).unwrap();
+        let milan = Spls { fmc: None, boot_loader: 4, tee: 0, snp: 24, microcode: 0xdb };
+        assert_eq!(tcb(&report, &Ok(milan)).code, None);
+        let turin = Spls { fmc: Some(0), ..milan };
+        assert_eq!(tcb(&report, &Ok(turin)).code, Some(Code::SnpTcbMismatch));
+    }
+
+    #[test]
+    fn the_leeway_is_for_the_beginning_of_the_leaf_alone() {
+        let certificate = vcek(&key());
+        let (begin, end) = (certificate.window.not_before, certificate.window.not_after);
+        let code = |leeway_s, now| window(&certificate, leeway_s, now).and_then(|check| check.code);
+        assert_eq!(code(0, begin), None);
+        assert_eq!(code(0, begin.plus(-1)), Some(Code::CertificateNotYetValid));
+        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-300)), None);
+        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-301)), Some(Code::CertificateNotYetValid));
+        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end), None);
+        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end.plus(1)), Some(Code::CertificateExpired));
+    }
 }

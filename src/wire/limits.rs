@@ -10,8 +10,8 @@ pub const GPU_CHAIN_LEN_MAX: usize = 5120;
 pub const GPU_REPORT_LEN_MAX: usize = 8192;
 /// Bytes of a CRL. Those seen have 890.
 pub const CRL_LEN_MAX: usize = 64 * 1024;
-/// Revoked entries of a CRL.
-pub const CRL_ENTRIES_MAX: usize = 4096;
+/// Revoked entries of a CRL: AMD's have at most one. The smallest are 20 bytes, so this binds before the length does.
+pub const CRL_ENTRIES_MAX: usize = 2048;
 /// Bytes of an OCSP response. Those seen have about 1,000.
 pub const OCSP_LEN_MAX: usize = 8 * 1024;
 /// Bytes of a RIM document. Those seen have 18 to 26 KB.

@@ -1,7 +1,11 @@
-//! Integration tests, one binary.
+//! Flows across rooms, and real evidence: one binary.
 
-#[cfg(feature = "sim")]
-mod sim;
-//! Flows over whole rooms and real evidence: one binary.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
 mod gpu;
+mod nvidia;
+mod ocsp;
+mod rim;
+#[cfg(feature = "sim")]
+mod sim;
+mod snp;

@@ -37,7 +37,9 @@ pub fn shape(house: &House) -> Vec<String> {
             let max = match file.path == TABLE {
                 true if text.starts_with('"') && text.ends_with('"') => TEXT_COLUMNS_MAX,
                 true => COMMENT_COLUMNS_MAX,
-                false if text.starts_with("//") || text.contains('"') => COMMENT_COLUMNS_MAX,
+                false if text.starts_with("//") || text.contains('"') || text.ends_with('\\') => {
+                    COMMENT_COLUMNS_MAX
+                }
                 false => CODE_COLUMNS_MAX,
             };
             let columns = line.chars().count();
