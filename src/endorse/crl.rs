@@ -44,8 +44,8 @@ impl Crl {
 
     /// Parses a list.
     ///
-    /// Shape: DER of an X.509 v2 CRL, at most `CRL_LEN_MAX` bytes and `CRL_ENTRIES_MAX` entries, nothing trailing, with a
-    /// next update and a number, without critical extensions: no delta, no indirect list.
+    /// Shape: DER of an X.509 v2 CRL, at most `CRL_LEN_MAX` bytes and `CRL_ENTRIES_MAX` entries, nothing trailing,
+    /// with a next update and a number, without critical extensions: no delta, no indirect list.
     ///
     /// Errors: `CrlLength`, `CrlSyntax`, `CertificateAlgorithm`.
     ///

@@ -70,8 +70,9 @@ pub struct Vek {
 impl Vek {
     /// Reads what AMD's extensions say.
     ///
-    /// Shape: key P-384, signed with RSASSA-PSS SHA-384; subject `SEV-VCEK` or `SEV-VLEK`; the extensions of spec 57230,
-    /// table 8, looked up by object identifier. Serial 0, which RFC 5280 forbids, is taken: AMD's have no other.
+    /// Shape: key P-384, signed with RSASSA-PSS SHA-384; subject `SEV-VCEK` or `SEV-VLEK`; the extensions of spec
+    /// 57230, table 8, looked up by object identifier. Serial 0, which RFC 5280 forbids, is taken: AMD's have no
+    /// other.
     ///
     /// Errors: those of `shape`, `product`, `kind` and `spls`.
     ///
@@ -153,7 +154,8 @@ pub fn product(certificate: &Certificate) -> Result<Product, Error> {
         _ => return Err(Error::VekProduct { name }),
     };
     if stepping.is_some_and(|stepping| {
-        !matches!(stepping.as_bytes(), [letter, digit] if letter.is_ascii_uppercase() && digit.is_ascii_digit())
+        let form = |letter: &u8, digit: &u8| letter.is_ascii_uppercase() && digit.is_ascii_digit();
+        !matches!(stepping.as_bytes(), [letter, digit] if form(letter, digit))
     }) {
         return Err(Error::VekProduct { name });
     }

@@ -136,8 +136,8 @@ impl Report {
     /// little-endian, of which 48 are used.
     ///
     /// Errors: `SnpLength` unless 1184 bytes; `SnpVersion` for a version not in `VERSIONS`; `SnpSignatureAlgorithm`;
-    /// `SnpProduct` for a CPU of no supported line; `SnpReserved` naming the field; `SnpGeneration` for a TCB that version
-    /// 2 cannot have carried.
+    /// `SnpProduct` for a CPU of no supported line; `SnpReserved` naming the field; `SnpGeneration` for a TCB that
+    /// version 2 cannot have carried.
     ///
     /// Source: AMD 56860, SEV-SNP Firmware ABI Specification, table ATTESTATION_REPORT; measured on reports of versions
     /// 2 to 5.
@@ -500,11 +500,11 @@ mod tests {
 
     #[test]
     fn refuses_each_reserved_byte_of_each_version() {
-        let common = || (0x4c..0x50).chain([0x1eb, 0x1ef]).chain(0x2d0..0x2e8).chain(0x318..0x4a0);
+        let of_all = || (0x4c..0x50).chain([0x1eb, 0x1ef]).chain(0x2d0..0x2e8).chain(0x318..0x4a0);
         let reserved = |version| -> Vec<usize> {
             let cpuid = if version == 2 { 0x188..0x1a0 } else { 0x18b..0x1a0 };
             let tail = if version < 5 { 0x1f8..0x2a0 } else { 0x208..0x2a0 };
-            common().chain(cpuid).chain(tail).collect()
+            of_all().chain(cpuid).chain(tail).collect()
         };
         for version in 2..=5 {
             for offset in reserved(version) {

@@ -126,7 +126,8 @@ impl<F: Freshness> Guest<F> {
         &self.bundle
     }
 
-    /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on hold.
+    /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on
+    /// hold.
     pub fn assess_devices(
         self,
         verifier: &Verifier,

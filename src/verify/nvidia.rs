@@ -68,8 +68,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds the document that is asked for. Several may have one id, since NVIDIA signs them again: one that passes wins
-    /// over one that does not, and of two alike the one whose signer is newer.
+    /// Finds the document that is asked for. Several may have one id, since NVIDIA signs them again: one that passes
+    /// wins over one that does not, and of two alike the one whose signer is newer.
     fn document(
         &self,
         asked: Option<&RimFor>,

@@ -155,7 +155,8 @@ fn chain(roots: &Roots, warm: &Warm, chain: &[Certificate; 4]) -> Result<(), (Co
     }
     let below = [(l3, 0), (l2, 1), (root, 2)];
     for (certificate, intermediates) in below {
-        let is_ca = matches!(certificate.ca, Some((true, path_len)) if path_len.is_none_or(|len| len >= intermediates));
+        let above = |path_len: Option<_>| path_len.is_none_or(|len| len >= intermediates);
+        let is_ca = matches!(certificate.ca, Some((true, path_len)) if above(path_len));
         if !is_ca {
             return Err(wrong(certificate, &format!("a CA above {intermediates} intermediates")));
         }

@@ -1,8 +1,7 @@
 //! The pinned trust anchors: compiled in, replaced for test evidence alone.
 
 use crate::endorse::{Certificate, Error};
-
-pub use crate::evidence::snp::Line as AmdLine;
+use crate::evidence::snp::Line as AmdLine;
 
 const MILAN: [&[u8]; 3] = [
     include_bytes!("../../certs/amd-ark-milan.der"),

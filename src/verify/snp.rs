@@ -139,8 +139,8 @@ pub fn assess(
     Part::assessed(&must, checks, Snp { report, line })
 }
 
-/// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong leaves
-/// the other checks their ground.
+/// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong
+/// leaves the other checks their ground.
 struct Leaf<'a> {
     certificate: &'a Certificate,
     product: Result<Product, endorse::Error>,
@@ -191,8 +191,8 @@ struct Issuer<'a> {
 }
 
 impl<'a> Issuer<'a> {
-    /// Finds it by name among the anchors alone; which kind of intermediate follows from the leaf's kind. `None` refuses:
-    /// no anchor, no trust.
+    /// Finds it by name among the anchors alone; which kind of intermediate follows from the leaf's kind. `None`
+    /// refuses: no anchor, no trust.
     fn find(roots: &'a Roots, warm: &Warm, leaf: &Certificate) -> Option<Self> {
         let mut named = None;
         for anchors in &roots.amd {

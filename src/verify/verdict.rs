@@ -14,8 +14,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges checks: one failed check of authenticity refuses; else one unknown leaves it undecided; no check at all is
-    /// undecided.
+    /// Judges checks: one failed check of authenticity refuses; else one unknown leaves it undecided; no check at all
+    /// is undecided.
     pub fn of(checks: &Checks) -> Self {
         let failed = |check: &Check| check.outcome == Outcome::Fail && !check.name.is_appraisal();
         if checks.list().iter().any(failed) {

@@ -115,7 +115,8 @@ impl Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::roots::{AmdLine, Roots};
+    use crate::evidence::snp::Line as AmdLine;
+    use crate::verify::roots::Roots;
     use crate::wire::crypto;
 
     #[test]

@@ -11,7 +11,7 @@ use crate::lexer::Kind;
 
 const LINES_MAX: usize = 700;
 const CODE_COLUMNS_MAX: usize = 110;
-/// Also of a table.
+/// Also of a table, and of a line that the formatter leaves because of a text in it.
 const COMMENT_COLUMNS_MAX: usize = 120;
 /// A line that is one text of the table of codes: a sentence is not cut.
 const TEXT_COLUMNS_MAX: usize = 240;
@@ -37,7 +37,9 @@ pub fn shape(house: &House) -> Vec<String> {
             let max = match file.path == TABLE {
                 true if text.starts_with('"') && text.ends_with('"') => TEXT_COLUMNS_MAX,
                 true => COMMENT_COLUMNS_MAX,
-                false if text.starts_with("//") => COMMENT_COLUMNS_MAX,
+                false if text.starts_with("//") || text.contains('"') || text.ends_with('\\') => {
+                    COMMENT_COLUMNS_MAX
+                }
                 false => CODE_COLUMNS_MAX,
             };
             let columns = line.chars().count();

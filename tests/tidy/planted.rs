@@ -193,7 +193,10 @@ fn a_file_out_of_shape_is_found() {
     let comment = |n: usize| format!("//! A file.\n{}", "/".repeat(n));
     none(plant(&comment(120)));
     one(plant(&comment(121)), &["121 columns"]);
-    let text = format!("//! A file.\n\"{}\"", "x".repeat(200));
+    let text = |n: usize| format!("//! A file.\n\"{}\"", "x".repeat(n - 2));
+    none(plant(&text(120)));
+    one(plant(&text(121)), &["121 columns"]);
+    let text = text(202);
     one(plant(&text), &["202 columns"]);
     none(files::shape(&House::planted(&[("src/wire/codes.rs", &text)])));
 }

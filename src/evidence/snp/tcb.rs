@@ -35,8 +35,8 @@ impl Line {
         }
     }
 
-    /// Finds the line of a CPU; `None` for one that is not supported. Bergamo and Siena belong to Genoa. Later models of
-    /// family 0x1A (Venice) have another TCB layout and are not supported.
+    /// Finds the line of a CPU; `None` for one that is not supported. Bergamo and Siena belong to Genoa. Later models
+    /// of family 0x1A (Venice) have another TCB layout and are not supported.
     pub fn of(cpuid: Cpuid) -> Option<Self> {
         match (cpuid.family, cpuid.model) {
             (0x19, 0x00..=0x0f) => Some(Self::Milan),

@@ -7,10 +7,11 @@ use crate::verify::warm::Warm;
 use crate::wire::text::foreign;
 use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, limits};
 
-/// Looks the certificates up in the lists of the line's root; records `revocation`, and `validity` for the list's window.
+/// Looks the certificates up in the lists of the line's root; records `revocation`, and `validity` for the list's
+/// window.
 ///
-/// What any authentic list names is revoked, whatever its window: a revocation is not taken back. That something is *not*
-/// revoked only a list inside its window says; older ones beside it do no harm.
+/// What any authentic list names is revoked, whatever its window: a revocation is not taken back. That something is
+/// *not* revoked only a list inside its window says; older ones beside it do no harm.
 pub(super) fn look_up(
     warm: &Warm,
     given: &SnpEndorsements,
