@@ -15,3 +15,6 @@ pub mod endorse;
 
 #[cfg(feature = "verifier")]
 pub mod verify;
+
+#[cfg(feature = "sim")]
+pub mod sim;

@@ -3,3 +3,5 @@
 mod nvidia;
 mod ocsp;
 mod rim;
+#[cfg(feature = "sim")]
+mod sim;
