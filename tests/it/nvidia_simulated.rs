@@ -1,5 +1,7 @@
 //! RIM documents and OCSP answers of simulated vendors: what NVIDIA has never signed, and must be refused or told apart.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic, its functions too")]
+
 use claviger::endorse::ocsp::{CertIdHash as Hash, ResponseStatus};
 use claviger::endorse::{Certificate, Error, OcspResponse, Rim};
 use claviger::sim::ocsp::{CertIdHash, unauthorized};
