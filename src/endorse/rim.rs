@@ -341,7 +341,8 @@ pub(crate) mod tests {
                 };
                 format!(
                     "\n        <ns0:Resource type=\"Measurement\" index=\"{index}\" active=\"{active}\" \
-                     alternatives=\"{count}\" ns2:Hash0=\"{hash}\"{second} name=\"Measurement_{index}\" size=\"48\"/>"
+                     alternatives=\"{count}\" ns2:Hash0=\"{hash}\"{second} \
+                     name=\"Measurement_{index}\" size=\"48\"/>"
                 )
             })
             .collect();
@@ -360,7 +361,8 @@ pub(crate) mod tests {
         let signature = STANDARD.encode([8; 96]);
         format!(
             "<SoftwareIdentity xmlns=\"{swid}\" xmlns:ns0=\"{swid}\" xmlns:ns2=\"{sha384}\" corpus=\"false\" \
-             name=\"{product}\" patch=\"false\" supplemental=\"false\" tagId=\"id\" version=\"1.0\" tagVersion=\"0\">\n    \
+             name=\"{product}\" patch=\"false\" supplemental=\"false\" tagId=\"id\" version=\"1.0\" \
+             tagVersion=\"0\">\n    \
              <ns0:Entity name=\"NVIDIA Corporation\" role=\"softwareCreator tagCreator\"/>\n    \
              <ns0:Meta xmlns:ns1=\"{tcg}\" colloquialVersion=\"{version}\" edition=\"{edition}\" product=\"{product}\" \
              revision=\"r1\" PayloadType=\"direct\" ns1:BindingSpec=\"RIMIM\" ns1:BindingSpecVersion=\"1.01\" \
@@ -407,8 +409,8 @@ pub(crate) mod tests {
         assert!(!payload.contains("ds:"));
         let hash = "ab".repeat(48);
         let resource = format!(
-            "\n        <ns0:Resource active=\"False\" alternatives=\"1\" index=\"0\" name=\"Measurement_0\" size=\"48\" \
-             type=\"Measurement\" ns2:Hash0=\"{hash}\"></ns0:Resource>"
+            "\n        <ns0:Resource active=\"False\" alternatives=\"1\" index=\"0\" name=\"Measurement_0\" \
+             size=\"48\" type=\"Measurement\" ns2:Hash0=\"{hash}\"></ns0:Resource>"
         );
         assert!(payload.contains(&resource));
         assert_eq!(rim.payload_digest(), crypto::sha384(&[rim.payload()]));

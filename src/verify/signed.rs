@@ -38,7 +38,8 @@ pub fn fixed_p384(
     }
 }
 
-/// Tells whether every critical extension is one that claviger judges: basic constraints, key usage, extended key usage.
+/// Tells whether every critical extension is one that claviger judges: basic constraints, key usage, extended key
+/// usage.
 ///
 /// Source: RFC 5280, section 4.2.
 pub fn critical_are_known(certificate: &Certificate) -> bool {
