@@ -20,3 +20,9 @@ pub mod endorse;
 
 #[cfg(feature = "verifier")]
 pub mod verify;
+
+#[cfg(feature = "server")]
+pub mod keys;
+
+#[cfg(feature = "server")]
+pub mod custody;

@@ -36,3 +36,11 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// Bytes of a secret key file. Those written have at most 500.
+pub const KEY_FILE_LEN_MAX: usize = 4 * 1024;
+/// Bytes of `service.json`. Those written have about 4,000.
+pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
+/// Bytes of an enrolment as JSON: 64 KiB of key in base64url, the encapsulated key, the context.
+pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
+/// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
+pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
