@@ -23,3 +23,8 @@ pub mod verify;
 
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "server")]
+pub mod keys;
+
+#[cfg(feature = "server")]
+pub mod custody;

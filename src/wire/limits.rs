@@ -51,3 +51,11 @@ pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
 pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
 /// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
 pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
+/// Bytes of a secret key file. Those written have at most 500.
+pub const KEY_FILE_LEN_MAX: usize = 4 * 1024;
+/// Bytes of `service.json`. Those written have about 4,000.
+pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
+/// Bytes of an enrolment as JSON: 64 KiB of key in base64url, the encapsulated key, the context.
+pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
+/// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
+pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;

@@ -10,3 +10,9 @@ mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+//! Flows over several rooms: one binary.
+
+#[cfg(feature = "server")]
+mod custody;
+#[cfg(feature = "server")]
+mod identity;
