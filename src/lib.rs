@@ -20,3 +20,6 @@ pub mod endorse;
 
 #[cfg(feature = "verifier")]
 pub mod verify;
+
+#[cfg(feature = "server")]
+pub mod audit;
