@@ -28,3 +28,5 @@ pub mod keys;
 
 #[cfg(feature = "server")]
 pub mod custody;
+#[cfg(feature = "server")]
+pub mod audit;

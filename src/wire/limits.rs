@@ -59,3 +59,11 @@ pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
 pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
 /// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
 pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
+/// Bytes of the canonical body of a log entry: 13 devices with 17 checks each take less than half.
+pub const ENTRY_LEN_MAX: usize = 128 * 1024;
+/// Bytes of a text in a log entry: a reason of three sentences.
+pub const ENTRY_TEXT_LEN_MAX: usize = 512;
+/// Findings that the verification of a log lists; further ones are counted.
+pub const LOG_FINDINGS_MAX: usize = 1000;
+/// Log keys that a log may have certified in its life: a rotation a month for eighty years.
+pub const LOG_KEYS_MAX: usize = 1024;
