@@ -21,12 +21,12 @@ pub mod endorse;
 #[cfg(feature = "verifier")]
 pub mod verify;
 
-#[cfg(feature = "sim")]
-pub mod sim;
 #[cfg(feature = "server")]
 pub mod keys;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 #[cfg(feature = "server")]
-pub mod custody;
-#[cfg(feature = "server")]
 pub mod audit;
+#[cfg(feature = "server")]
+pub mod custody;

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+mod custody;
 mod gpu;
+mod identity;
 mod nvidia;
 mod nvidia_simulated;
 mod ocsp;
