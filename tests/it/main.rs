@@ -2,19 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(feature = "server")]
 mod custody;
 mod gpu;
+#[cfg(feature = "server")]
 mod identity;
 mod nvidia;
+#[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
 mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
-//! Flows over several rooms: one binary.
-
-#[cfg(feature = "server")]
-mod custody;
-#[cfg(feature = "server")]
-mod identity;
