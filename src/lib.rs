@@ -30,3 +30,5 @@ pub mod sim;
 pub mod audit;
 #[cfg(feature = "server")]
 pub mod custody;
+#[cfg(feature = "verifier")]
+pub mod policy;

@@ -18,6 +18,7 @@ mod signed;
 pub mod snp;
 pub mod verdict;
 pub mod verifier;
+pub mod terms;
 pub mod warm;
 
 pub use authentic::Authentic;
