@@ -235,8 +235,16 @@ fn classes(node: &Node<'_>) -> Result<Vec<Class>, Error> {
 
 fn one_class(class: ServiceClass, node: &Node<'_>) -> Result<Class, Error> {
     let table = node.table(&[
-        "summary", "keys", "memory", "compute", "performance", "fault", "administrative", "cryptographic",
-        "economic", "operational",
+        "summary",
+        "keys",
+        "memory",
+        "compute",
+        "performance",
+        "fault",
+        "administrative",
+        "cryptographic",
+        "economic",
+        "operational",
     ])?;
     let control = |dimension: &Dimension| -> Result<Control, Error> {
         let node = table.required(dimension.text())?;
@@ -280,7 +288,14 @@ fn sourced(table: &Table<'_>) -> Result<(String, String), Error> {
 
 fn support(node: &Node<'_>) -> Result<SupportRow, Error> {
     let table = node.table(&[
-        "cpu_tee", "lines", "architecture", "mode", "driver_branch", "driver_least", "vbios_least", "source",
+        "cpu_tee",
+        "lines",
+        "architecture",
+        "mode",
+        "driver_branch",
+        "driver_least",
+        "vbios_least",
+        "source",
         "dated",
     ])?;
     table.required("cpu_tee")?.word(&[("sev-snp", ())])?;
@@ -298,8 +313,7 @@ fn support(node: &Node<'_>) -> Result<SupportRow, Error> {
 }
 
 fn floor(node: &Node<'_>) -> Result<FloorRow, Error> {
-    let table =
-        node.table(&["line", "models", "steppings", "reported", "launch", "source", "dated"])?;
+    let table = node.table(&["line", "models", "steppings", "reported", "launch", "source", "dated"])?;
     let (source, dated) = sourced(&table)?;
     Ok(FloorRow { floor: read_floor(&table)?, source, dated })
 }

@@ -15,12 +15,14 @@ mod selector;
 mod snp;
 
 pub use binding::{Binding, FixedBy, Grade};
+pub(in crate::policy) use gpu::architecture as read_architecture;
 pub use gpu::{Combination, GpuRules, Profile};
 pub use risk::{Acceptable, Acceptance, AcceptedRisk};
 pub use selector::Selector;
-pub(in crate::policy) use gpu::architecture as read_architecture;
+pub use snp::{
+    CodeRules, PlatformBit, PlatformInfoRules, Smt, SnpPlatform, SnpRules, TcbFloor, WorkloadRules,
+};
 pub(in crate::policy) use snp::{line as read_line, read_floor};
-pub use snp::{CodeRules, PlatformBit, PlatformInfoRules, Smt, SnpPlatform, SnpRules, TcbFloor, WorkloadRules};
 
 /// The schema of this version.
 pub const SCHEMA: &str = "claviger.release-policy/1";
@@ -31,8 +33,21 @@ pub const CHALLENGE_AGE_S_MAX: u64 = 120;
 
 /// Fields of the document. Those named `NOT_BUILT` are known and refused.
 const FIELDS: [&str; 15] = [
-    "schema", "tenant", "name", "keys", "audiences", "kem", "cpu", "gpu", "binding", "freshness", "lease",
-    "accept_risks", "limits", "dates", "deny_rego",
+    "schema",
+    "tenant",
+    "name",
+    "keys",
+    "audiences",
+    "kem",
+    "cpu",
+    "gpu",
+    "binding",
+    "freshness",
+    "lease",
+    "accept_risks",
+    "limits",
+    "dates",
+    "deny_rego",
 ];
 const NOT_BUILT: [&str; 3] = ["limits", "dates", "deny_rego"];
 const CPU_FIELDS: [&str; 4] = ["snp", "tdx", "azure_snp", "azure_tdx"];
@@ -170,8 +185,15 @@ impl Policy {
     pub fn lint(&self) -> Vec<String> {
         let platform = &self.cpu.snp.platform;
         let mut warnings = Vec::new();
-        let mut warn = |on: bool, what: &str| if on { warnings.push(what.to_string()) };
-        warn(self.keys.iter().any(|selector| selector.covers_all()), "keys: `*` selects every key of the tenant");
+        let mut warn = |on: bool, what: &str| {
+            if on {
+                warnings.push(what.to_string())
+            }
+        };
+        warn(
+            self.keys.iter().any(|selector| selector.covers_all()),
+            "keys: `*` selects every key of the tenant",
+        );
         warn(self.kem.contains(&Kem::X25519), "kem: x25519 alone does not withstand a quantum computer");
         warn(self.binding.least_grade < Grade::MeasuredAgent, "binding: nobody vouches for the agent's code");
         warn(platform.smt == Smt::Allow, "cpu.snp.smt: sibling threads can attack the guest");
@@ -181,7 +203,10 @@ impl Policy {
         warn(!platform.require_alias_check, "cpu.snp: aliased memory (BadRAM) is not noticed");
         warn(!platform.vlek_providers.is_empty(), "cpu.snp: a VLEK names a provider, not a chip");
         warn(self.gpu.allow_virtualization_none, "gpu: virtualization mode `none` is accepted");
-        warn(!self.gpu.combinations.is_empty(), "gpu.combinations: the vendors do not state these as supported");
+        warn(
+            !self.gpu.combinations.is_empty(),
+            "gpu.combinations: the vendors do not state these as supported",
+        );
         for risk in &self.accept_risks {
             warn(true, &format!("accept_risks: {} until {}", risk.id.text(), risk.until));
         }

@@ -8,28 +8,71 @@ use crate::wire::{Code, Digest, limits};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The least binding grade is one that these sections cannot give.
-    BindingUnreachable { path: String, what: &'static str },
+    BindingUnreachable {
+        path: String,
+        what: &'static str,
+    },
     /// No measurement and no ID key, or one that is zero or a wildcard: any code would do.
-    CodeNotFixed { path: String, what: String },
-    DigestMismatch { expected: Digest<32>, actual: Digest<32> },
+    CodeNotFixed {
+        path: String,
+        what: String,
+    },
+    DigestMismatch {
+        expected: Digest<32>,
+        actual: Digest<32>,
+    },
     DocumentDepth,
-    DocumentLength { len: usize },
-    DocumentSyntax { what: String },
-    FieldMissing { path: String },
-    FieldRepeated { path: String },
-    FieldUnknown { path: String, nearest: Option<&'static str> },
-    FieldValue { path: String, what: String },
+    DocumentLength {
+        len: usize,
+    },
+    DocumentSyntax {
+        what: String,
+    },
+    FieldMissing {
+        path: String,
+    },
+    FieldRepeated {
+        path: String,
+    },
+    FieldUnknown {
+        path: String,
+        nearest: Option<&'static str>,
+    },
+    FieldValue {
+        path: String,
+        what: String,
+    },
     /// No active policy selects all that is asked for. The same for an unknown tenant.
     NoMatch,
     /// Two active policies would select one key, or one audience.
-    Overlap { first: String, second: String, what: String },
-    ProfileNotBuilt { profile: &'static str },
-    RiskUnknown { path: String, id: String, nearest: Option<&'static str> },
-    SchemaUnknown { schema: String },
-    SectionNotBuilt { path: String },
-    TenantMismatch { expected: TenantId, actual: TenantId },
+    Overlap {
+        first: String,
+        second: String,
+        what: String,
+    },
+    ProfileNotBuilt {
+        profile: &'static str,
+    },
+    RiskUnknown {
+        path: String,
+        id: String,
+        nearest: Option<&'static str>,
+    },
+    SchemaUnknown {
+        schema: String,
+    },
+    SectionNotBuilt {
+        path: String,
+    },
+    TenantMismatch {
+        expected: TenantId,
+        actual: TenantId,
+    },
     /// Neither HOST_DATA nor a mark that the image holds the workload: another workload on the same image would do.
-    WorkloadNotFixed { path: String, what: String },
+    WorkloadNotFixed {
+        path: String,
+        what: String,
+    },
 }
 
 impl Error {

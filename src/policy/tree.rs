@@ -27,7 +27,8 @@ pub(super) fn read(bytes: &[u8], len_max: usize) -> Result<Value, Error> {
     let tree = match text.trim_start().starts_with('{') {
         true => json(text)?,
         false => {
-            let table: toml::Table = text.parse().map_err(|error: toml::de::Error| syntax(error.message()))?;
+            let table: toml::Table =
+                text.parse().map_err(|error: toml::de::Error| syntax(error.message()))?;
             from_toml("", toml::Value::Table(table))?
         }
     };
@@ -233,7 +234,9 @@ impl<'d> Node<'d> {
         let Value::Array(array) = self.value else { return Err(self.expected("a list")) };
         if array.is_empty() || array.len() > limits::POLICY_LIST_MAX {
             let given = array.len();
-            return Err(self.wrong(format!("expected 1 to {} entries; {given} given", limits::POLICY_LIST_MAX)));
+            return Err(
+                self.wrong(format!("expected 1 to {} entries; {given} given", limits::POLICY_LIST_MAX))
+            );
         }
         let mut list: Vec<T> = Vec::new();
         for (at, value) in array.iter().enumerate() {
@@ -361,7 +364,9 @@ mod tests {
 
     #[test]
     fn what_is_no_document_is_refused() {
-        for bad in [&b"{\"a\":1.5}"[..], b"{\"a\":null}", b"{\"a\":1} x", b"a = 1.5", b"a: 1\n", b"\xff", b"{"] {
+        for bad in
+            [&b"{\"a\":1.5}"[..], b"{\"a\":null}", b"{\"a\":1} x", b"a = 1.5", b"a: 1\n", b"\xff", b"{"]
+        {
             assert!(read(bad, 100).is_err(), "{bad:?}");
         }
     }

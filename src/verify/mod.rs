@@ -16,9 +16,9 @@ pub mod rim;
 pub mod roots;
 mod signed;
 pub mod snp;
+pub mod terms;
 pub mod verdict;
 pub mod verifier;
-pub mod terms;
 pub mod warm;
 
 pub use authentic::Authentic;

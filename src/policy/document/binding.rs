@@ -84,7 +84,8 @@ impl Binding {
                 let grades = [Grade::NonceOnly, Grade::MeasuredAgent, Grade::MeasuredEvent, Grade::Device];
                 binding.least_grade = grade.word(&grades.map(|grade| (grade.text(), grade)))?;
             }
-            binding.agent_fixed_by = table.optional("agent_fixed_by").map(|word| word.word(&by)).transpose()?;
+            binding.agent_fixed_by =
+                table.optional("agent_fixed_by").map(|word| word.word(&by)).transpose()?;
             binding.agent_configured_by =
                 table.optional("agent_configured_by").map(|word| word.word(&by)).transpose()?;
         }
@@ -94,7 +95,10 @@ impl Binding {
             ("binding.agent_configured_by", binding.agent_configured_by),
         ] {
             if fixed == Some(FixedBy::InitData) && workload.host_data.is_empty() {
-                return Err(unreachable(path, "init data is pinned by cpu.snp.workload.host_data, which is absent"));
+                return Err(unreachable(
+                    path,
+                    "init data is pinned by cpu.snp.workload.host_data, which is absent",
+                ));
             }
         }
         let path = "binding.least_grade";

@@ -51,7 +51,13 @@ pub struct GpuRules {
 }
 
 const FIELDS: [&str; 8] = [
-    "profile", "architectures", "count", "driver_least", "vbios", "chips", "allow_virtualization_none",
+    "profile",
+    "architectures",
+    "count",
+    "driver_least",
+    "vbios",
+    "chips",
+    "allow_virtualization_none",
     "combinations",
 ];
 

@@ -44,7 +44,8 @@ impl FromStr for Selector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{} is neither a key id nor the beginning of one with a `*` after it", foreign(text));
+        let wrong =
+            || format!("{} is neither a key id nor the beginning of one with a `*` after it", foreign(text));
         match text.strip_suffix('*') {
             None => text.parse().map(Self::Key).map_err(|_| wrong()),
             Some("") => Ok(Self::Prefix(String::new())),

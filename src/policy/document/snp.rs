@@ -154,9 +154,21 @@ pub struct SnpRules {
 }
 
 const FIELDS: [&str; 15] = [
-    "lines", "vmpl", "smt", "allow_cxl", "allow_provisional_firmware", "allow_report_version_2",
-    "require_alias_check", "require_ciphertext_hiding", "require_page_swap_disable", "platform_info", "chips",
-    "vlek_providers", "tcb", "code", "workload",
+    "lines",
+    "vmpl",
+    "smt",
+    "allow_cxl",
+    "allow_provisional_firmware",
+    "allow_report_version_2",
+    "require_alias_check",
+    "require_ciphertext_hiding",
+    "require_page_swap_disable",
+    "platform_info",
+    "chips",
+    "vlek_providers",
+    "tcb",
+    "code",
+    "workload",
 ];
 
 impl SnpRules {
@@ -237,9 +249,9 @@ pub(in crate::policy) fn read_floor(table: &Table<'_>) -> Result<TcbFloor, Error
     let models = table.required("models")?;
     let floor_models = models.list(byte)?;
     let of_line = |model: &u8| {
-        [0x19, 0x1a].into_iter().any(|family| {
-            Line::of(Cpuid { family, model: *model, stepping: 0 }) == Some(line)
-        })
+        [0x19, 0x1a]
+            .into_iter()
+            .any(|family| Line::of(Cpuid { family, model: *model, stepping: 0 }) == Some(line))
     };
     if let Some(other) = floor_models.iter().find(|model| !of_line(model)) {
         return Err(models.wrong(format!("no CPU of {} has model {other:#04x}", line.text())));
@@ -278,12 +290,11 @@ fn code(table: &Table<'_>) -> Result<CodeRules, Error> {
         return Err(not_fixed(table.at("code"), "expected measurements or id_key_digests"));
     };
     let table = node.table(&["measurements", "id_key_digests", "guest_svn_least"])?;
-    let digests = |node: Node<'_>| fixed_digests::<48>(&node, |path, what| Error::CodeNotFixed { path, what });
+    let digests =
+        |node: Node<'_>| fixed_digests::<48>(&node, |path, what| Error::CodeNotFixed { path, what });
     match (table.optional("measurements"), table.optional("id_key_digests")) {
         (Some(_), Some(keys)) => Err(keys.wrong("expected measurements or id_key_digests, not both")),
-        (None, None) => {
-            Err(not_fixed(node.path().to_string(), "expected measurements or id_key_digests"))
-        }
+        (None, None) => Err(not_fixed(node.path().to_string(), "expected measurements or id_key_digests")),
         (Some(measurements), None) => match table.optional("guest_svn_least") {
             Some(svn) => Err(svn.wrong("expected beside id_key_digests alone")),
             None => Ok(CodeRules::Measurements { measurements: digests(measurements)? }),
