@@ -10,6 +10,7 @@ use super::error::Error;
 use super::tree::{self, Node, Table};
 use crate::verify::terms::{Architecture, Cpuid, DriverVersion, Line, VbiosVersion};
 use crate::wire::limits;
+use crate::wire::text::foreign;
 
 /// The catalogue of this build.
 const EMBEDDED: &str = include_str!("../../policies/catalogue.toml");
@@ -32,10 +33,6 @@ macro_rules! words {
             /// Finds the one with that text.
             pub fn from_text(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.text() == text)
-            }
-
-            fn read(node: &Node<'_>) -> Result<Self, Error> {
-                node.word(&[$(($text, Self::$variant),)*])
             }
         }
 
@@ -253,7 +250,7 @@ fn one_class(class: ServiceClass, node: &Node<'_>) -> Result<Class, Error> {
             dimension: *dimension,
             control: table.required("control")?.words()?,
             enforced_by: table.required("enforced_by")?.words()?,
-            risks: table.optional("risks").map_or(Ok(Vec::new()), |node| node.list(Risk::read))?,
+            risks: table.optional("risks").map_or(Ok(Vec::new()), |node| node.list(read_risk))?,
         })
     };
     let keys = table.required("keys")?.flag()?;
@@ -268,11 +265,16 @@ fn one_class(class: ServiceClass, node: &Node<'_>) -> Result<Class, Error> {
     })
 }
 
+fn read_risk(node: &Node<'_>) -> Result<Risk, Error> {
+    let text = node.text()?;
+    Risk::from_text(text).ok_or_else(|| node.wrong(format!("{} is not a known risk", foreign(text))))
+}
+
 fn risks(node: &Node<'_>) -> Result<Vec<RiskText>, Error> {
     let mut risks = node.list(|node| {
         let table = node.table(&["id", "text"])?;
         let text = table.required("text")?.words()?;
-        Ok(RiskText { id: Risk::read(&table.required("id")?)?, text })
+        Ok(RiskText { id: read_risk(&table.required("id")?)?, text })
     })?;
     risks.sort_by_key(|risk| risk.id);
     let ids: Vec<Risk> = risks.iter().map(|risk| risk.id).collect();

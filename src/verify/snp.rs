@@ -71,6 +71,8 @@ pub struct Snp {
     pub report: Report,
     /// `None` if no chain was found.
     pub line: Option<Line>,
+    /// The cloud provider that the certificate names; `None` for a chip's own key.
+    pub provider: Option<String>,
 }
 
 impl std::ops::Deref for Snp {
