@@ -2,7 +2,7 @@
 
 use super::appraise::{self, Appraisal, Support};
 use super::catalogue::Risk;
-use super::document::{Binding, Grade, LeaseTerms};
+use super::document::{Binding, Grade, LeaseTerms, Selector};
 use super::error::Error;
 use super::in_force::Rules;
 use super::reason::{self, Reason};
@@ -18,6 +18,7 @@ use crate::wire::{CheckName, Code, Digest, Outcome, UnixSeconds};
 pub struct Granted<F = Fresh> {
     claims: Verified<Claims<F>>,
     policy: Digest<32>,
+    selectors: Vec<Selector>,
     lease: LeaseTerms,
     binding: Binding,
     support: Support,
@@ -40,6 +41,12 @@ impl<F: Freshness> Granted<F> {
     /// Returns the digest of the policy.
     pub fn policy(&self) -> Digest<32> {
         self.policy
+    }
+
+    /// Tells whether the policy names this selector, word for word: a key goes only under the selector that it was
+    /// enrolled for, and a later `*` never captures it.
+    pub fn names_selector(&self, selector: &str) -> bool {
+        self.selectors.iter().any(|named| named.to_string() == selector)
     }
 
     /// Returns the terms of the lease.
@@ -188,10 +195,19 @@ pub fn decide<F: Freshness>(
     };
     match (reasons.is_empty(), support) {
         (true, Some(support)) => {
-            let (lease, binding) = (policy.lease, policy.binding.clone());
+            let (lease, binding, selectors) = (policy.lease, policy.binding.clone(), policy.keys.clone());
             let (digest, approvals) = (rules.digest(), rules.approvals());
-            let granted =
-                Granted { policy: digest, lease, binding, support, risks, warnings, approvals, claims };
+            let granted = Granted {
+                policy: digest,
+                selectors,
+                lease,
+                binding,
+                support,
+                risks,
+                warnings,
+                approvals,
+                claims,
+            };
             Decision::Granted(granted)
         }
         (true, None) | (false, _) => {
@@ -276,8 +292,8 @@ fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>
         .checks_with(Outcome::Unknown)
         .any(|(subject, check)| subject == Subject::Cpu && check.name == CheckName::Chain);
     let Some(cpu) = view.cpu.as_ref().filter(|_| no_chain) else { return false };
-    let by_line =
-        [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing, Code::CombinationNotSupported].contains(&reason.code);
+    let by_line = [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing, Code::CombinationNotSupported]
+        .contains(&reason.code);
     let by_provider = reason.code == Code::SnpVlekProviderNotListed;
     (by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none())
 }
