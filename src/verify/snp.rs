@@ -138,7 +138,8 @@ pub fn assess(
         checks.record(report_data(expected, &report.report_data));
     }
     let line = issuer.as_ref().map(Issuer::line);
-    Part::assessed(&must, checks, Snp { report, line })
+    let provider = leaf.as_ref().and_then(Leaf::provider);
+    Part::assessed(&must, checks, Snp { report, line, provider })
 }
 
 /// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong
@@ -156,6 +157,14 @@ impl<'a> Leaf<'a> {
         let kind = product.clone().and_then(|product| vek::kind(certificate, product));
         let spls = product.clone().and_then(|product| vek::spls(certificate, product));
         Self { certificate, product, kind, spls }
+    }
+
+    /// Returns the cloud provider that a VLEK names.
+    fn provider(&self) -> Option<String> {
+        match &self.kind {
+            Ok(Kind::Vlek { csp_id }) => Some(csp_id.clone()),
+            Ok(Kind::Vcek { .. }) | Err(_) => None,
+        }
     }
 
     /// Picks the certificate that fits the report best: kind, then chip, then TCB, then window. It is checked like any;
