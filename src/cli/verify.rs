@@ -11,8 +11,9 @@ use crate::endorse::{Certificate, OcspResponse, Rim};
 use crate::policy::view::{CpuView, GpuView};
 use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default};
 use crate::verify::ocsp::Hold;
-use crate::verify::roots::{AmdAnchors, AmdLine};
+use crate::verify::roots::AmdAnchors;
 use crate::verify::snp::SnpEndorsements;
+use crate::verify::terms::Line;
 use crate::verify::{NvidiaEndorsements, Roots, Verifier, nvidia, snp};
 use crate::wire::{UnixSeconds, Untrusted, limits};
 
@@ -225,7 +226,7 @@ impl Common {
 /// Puts a certificate into the place that its common name says.
 fn replace(roots: &mut Roots, certificate: Certificate) -> Result<(), Failure> {
     let name = certificate.subject_cn.clone();
-    let place = |line: AmdLine| {
+    let place = |line: Line| {
         let text = line.text();
         [format!("ARK-{text}"), format!("SEV-{text}"), format!("SEV-VLEK-{text}")]
     };

@@ -30,9 +30,9 @@ pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
 }
 
 async fn catalogue() -> Response<Body> {
-    match serde_json::to_value(Catalogue::embedded()) {
-        Ok(value) => send_json(&value),
-        Err(_) => refuse(Code::StoreUnavailable, None),
+    match Catalogue::document() {
+        Ok(document) => send_json(&document),
+        Err(error) => refuse(error.code(), None),
     }
 }
 

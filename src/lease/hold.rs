@@ -58,7 +58,6 @@ pub struct Refusal {
 
 /// How a reservation came out.
 #[must_use]
-#[derive(Debug)]
 pub enum Holding<'t> {
     Held(Staged<'t, Held>),
     Refused(Box<Refusal>),

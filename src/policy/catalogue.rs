@@ -171,6 +171,13 @@ impl Catalogue {
         PARSED.get_or_init(|| Self::parse(EMBEDDED.as_bytes())).as_ref().map_err(Clone::clone)
     }
 
+    /// Returns the catalogue of this build as a document to be served.
+    ///
+    /// Errors: those of `parse`, never for the embedded text.
+    pub fn document() -> Result<serde_json::Value, Error> {
+        tree::read(EMBEDDED.as_bytes(), limits::CATALOGUE_LEN_MAX)
+    }
+
     /// Reads a catalogue.
     ///
     /// Shape: TOML; at most `CATALOGUE_LEN_MAX` bytes; each class with each dimension; each risk once.

@@ -16,7 +16,7 @@ pub async fn probe<P: Ports>(service: &Service<P>) -> Result<(), StoreError> {
     let clock = service.clock.now();
     let read = service.store.transact::<_, StoreError, _>(move |txn| {
         txn.ports().now(clock)?;
-        txn.ports().probe()?;
+        txn.ports().head()?;
         Ok(txn.stage(()))
     });
     read.await

@@ -128,6 +128,10 @@ pub fn assess(
     });
     checks.record(tcb_order(&report));
     checks.record(signer(&report));
+    checks.record(match report.policy.debug() {
+        true => Check::fail(CheckName::Debug, Code::SnpDebug),
+        false => Check::pass(CheckName::Debug),
+    });
     checks.record(match &leaf {
         Some(leaf) => identity(&report, &leaf.product, &leaf.kind, issuer.as_ref().map(Issuer::line)),
         None => Check::unknown(CheckName::Identity, Code::SnpVekMissing),

@@ -60,7 +60,7 @@ pub fn gpu(gpu: &Gpu) -> Value {
         "fwid": opaque.fwid,
         "unknown_fields": opaque.unknown,
         "mismatched_indices": gpu.comparison.as_ref().map(|comparison| {
-            comparison.mismatches.iter().map(|mismatch| mismatch.index).collect::<Vec<u8>>()
+            comparison.mismatched.iter().map(|mismatch| mismatch.index).collect::<Vec<u8>>()
         }),
     })
 }
