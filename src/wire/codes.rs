@@ -766,4 +766,13 @@ codes! {
     TransportKeyInvalid Request "transport_key_invalid"
         "the transport key of the request cannot be sealed to"
         "make the key with the KEM that the request head names"
+    KeyExists Request "key_exists"
+        "the key has this version already"
+        "add the next version of the key"
+    NotPermitted Request "not_permitted"
+        "the permit does not reach this tenant"
+        "ask an operator of the tenant"
+    PolicyNotActive Request "policy_not_active"
+        "the tenant has no such policy in force"
+        "list the tenant's policies and take a digest from there"
 }
