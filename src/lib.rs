@@ -22,4 +22,10 @@ pub mod endorse;
 pub mod verify;
 
 #[cfg(feature = "server")]
+pub mod lease;
+
+#[cfg(feature = "server")]
 pub mod audit;
+
+#[cfg(feature = "server")]
+pub mod store;
