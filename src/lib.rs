@@ -31,6 +31,9 @@ pub mod lease;
 pub mod keys;
 
 #[cfg(feature = "server")]
+pub mod lease;
+
+#[cfg(feature = "server")]
 pub mod audit;
 
 #[cfg(feature = "verifier")]
@@ -52,3 +55,5 @@ pub mod fetch;
 pub mod sim;
 
 pub mod cli;
+#[cfg(feature = "server")]
+pub mod store;
