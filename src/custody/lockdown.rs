@@ -1,4 +1,5 @@
-//! The process that holds secrets: no core dumps, no tracing by its own user, memory kept out of swap where that is allowed.
+//! The process that holds secrets: no core dumps, no tracing by its own user, memory kept out of swap where
+//! that is allowed.
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
@@ -16,8 +17,8 @@ pub enum Memory {
 
 /// Locks the process down. Called once, before a secret is read.
 ///
-/// Memory is locked only where no limit stands: under a limit, locking would not protect more but make an allocation
-/// fail in the middle of a release. The caller tells the operator if it is not.
+/// Memory is locked only where no limit stands: under a limit, locking would not protect more but make an
+/// allocation fail in the middle of a release. The caller tells the operator if it is not.
 ///
 /// Errors: `Lockdown` if core dumps stay possible.
 pub fn lock_down() -> Result<Memory, Error> {

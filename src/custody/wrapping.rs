@@ -22,10 +22,10 @@ impl WrappingKey {
 
     /// Wraps a key in its context.
     ///
-    /// Shape: version byte, 32 bytes of commitment to wrapping key and context, then the AES-256-GCM sealing (12 bytes of
-    /// nonce, ciphertext, 16 bytes of tag) under a key derived for this context, with the context as associated data.
-    /// A key for each context keeps random nonces far from their bound; the commitment settles that exactly one key opens
-    /// a blob, which GCM alone does not.
+    /// Shape: version byte, 32 bytes of commitment to wrapping key and context, then the AES-256-GCM
+    /// sealing (12 bytes of nonce, ciphertext, 16 bytes of tag) under a key derived for this context, with
+    /// the context as associated data. A key for each context keeps random nonces far from their bound; the
+    /// commitment settles that exactly one key opens a blob, which GCM alone does not.
     ///
     /// Errors: `Unreachable` without randomness.
     pub(super) fn wrap(&self, context: &KeyContext, key: &Secret) -> Result<Vec<u8>, CustodyError> {

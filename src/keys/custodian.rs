@@ -8,20 +8,24 @@ use crate::wire::secret::Secret;
 ///
 /// Contract:
 ///
-/// - what is wrapped in one context opens in that context alone: store, mode, tenant, key, version, selector and genesis.
-///   A blob that was moved, altered, cut, or wrapped by another custodian or without a context is `NotOpened`;
+/// - what is wrapped in one context opens in that context alone: store, mode, tenant, key, version,
+///   selector and genesis. A blob that was moved, altered, cut, or wrapped by another custodian or without
+///   a context is `NotOpened`;
 /// - what does not open is an error. Nothing but the wrapped bytes, whole, ever comes back as a key;
-/// - a custodian that is away answers `Unreachable` or `Throttled`, never `NotOpened`: the service then says 503, not
-///   no, and goes on by itself once the custodian is back. Nothing is cached and no key is created on the way;
-/// - each answer is `Disabled`, `Destroyed` or `Forbidden` only where the custodian says so itself; the operator must be
-///   able to tell whether to undo a deletion or to fix a role;
-/// - calls may run at once, and be dropped half way. The custodian does not retry beyond the call; the caller may.
+/// - a custodian that is away answers `Unreachable` or `Throttled`, never `NotOpened`: the service then
+///   says 503, not no, and goes on by itself once the custodian is back. Nothing is cached and no key is
+///   created on the way;
+/// - each answer is `Disabled`, `Destroyed` or `Forbidden` only where the custodian says so itself; the
+///   operator must be able to tell whether to undo a deletion or to fix a role;
+/// - calls may run at once, and be dropped half way. The custodian does not retry beyond the call; the
+///   caller may.
 pub trait Custodian: Send + Sync + 'static {
-    /// Returns the name under which rows remember who wrapped them. It stays the same for as long as blobs live.
+    /// Returns the name under which rows remember who wrapped them. It stays the same for as long as blobs
+    /// live.
     fn name(&self) -> &str;
 
-    /// Proves that the mechanism works: what was wrapped opens, and does not open in another context. Called at start and
-    /// after an outage.
+    /// Proves that the mechanism works: what was wrapped opens, and does not open in another context.
+    /// Called at start and after an outage.
     fn self_test(&self) -> impl Future<Output = Result<(), CustodyError>> + Send;
 
     /// Wraps a key.

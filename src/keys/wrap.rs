@@ -19,8 +19,8 @@ pub fn check_length(key: &Secret) -> Result<(), Error> {
 
 /// Wraps a key in its context and returns its first row.
 ///
-/// Errors: `KeyLength`, `Selector`, `VersionZero`; those of the custodian; `Unsound` if what came back does not open to
-/// the same bytes.
+/// Errors: `KeyLength`, `Selector`, `VersionZero`; those of the custodian; `Unsound` if what came back does
+/// not open to the same bytes.
 pub async fn wrap(
     custodian: &impl Custodian,
     context: KeyContext,
@@ -66,8 +66,8 @@ pub async fn register(
     Ok(KeyRow { context, state: KeyState::Enabled, custodian, blob, created_at: now, sequence: 1 })
 }
 
-/// Wraps a key anew, from one custodian to another or to the present wrapping key of the same. The row that comes back is
-/// written by the caller; if anything fails, the old row stays as it is.
+/// Wraps a key anew, from one custodian to another or to the present wrapping key of the same. The row that
+/// comes back is written by the caller; if anything fails, the old row stays as it is.
 ///
 /// Errors: `Destroyed`; `CustodianOther` unless `from` wrapped it; `Unsound`; those of the custodians.
 pub async fn rewrap(from: &impl Custodian, to: &impl Custodian, row: KeyRow) -> Result<KeyRow, Error> {
@@ -122,4 +122,156 @@ async fn wrap_checked(
         return Err(Error::Unsound { what: "what was wrapped does not open to the same bytes" });
     }
     Ok(blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::context::tests::{context, neighbours};
+    use crate::keys::custodian::CustodyError;
+
+    /// A custodian that is wrong in one way, or in none.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fake {
+        Away,
+        Echoes,
+        Forgets,
+        Sound,
+        Swaps,
+    }
+
+    impl Custodian for Fake {
+        fn name(&self) -> &str {
+            "fake"
+        }
+
+        async fn self_test(&self) -> Result<(), CustodyError> {
+            Ok(())
+        }
+
+        async fn wrap(&self, context: &KeyContext, key: &Secret) -> Result<Vec<u8>, CustodyError> {
+            let mut blob = context.associated();
+            blob.extend_from_slice(key.expose_secret());
+            Ok(blob)
+        }
+
+        async fn unwrap(&self, context: &KeyContext, blob: &[u8]) -> Result<Secret, CustodyError> {
+            let key = blob.strip_prefix(&context.associated()[..]).ok_or(CustodyError::NotOpened)?;
+            match self {
+                Self::Away => Err(CustodyError::Unreachable { what: "no route".to_string() }),
+                Self::Echoes => Ok(Secret::copied(blob)),
+                Self::Forgets => Ok(Secret::copied(b"")),
+                Self::Sound => Ok(Secret::copied(key)),
+                Self::Swaps => Ok(Secret::copied(&vec![0; key.len()])),
+            }
+        }
+    }
+
+    fn at() -> UnixSeconds {
+        UnixSeconds::new(1000).unwrap()
+    }
+
+    async fn wrapped(custodian: Fake, len: usize) -> Result<KeyRow, Error> {
+        wrap(&custodian, context(), &Secret::from(vec![7; len]), at()).await
+    }
+
+    #[tokio::test]
+    async fn a_key_has_1_byte_to_64_kib() {
+        for len in [1, limits::TENANT_KEY_LEN_MAX] {
+            let row = wrapped(Fake::Sound, len).await.unwrap();
+            assert_eq!((row.state, row.sequence, row.custodian.as_str()), (KeyState::Enabled, 1, "fake"));
+        }
+        for len in [0, limits::TENANT_KEY_LEN_MAX + 1] {
+            let error = wrapped(Fake::Sound, len).await.unwrap_err();
+            assert_eq!(error, Error::KeyLength { actual_len: len, max_len: limits::TENANT_KEY_LEN_MAX });
+            let error = generate(&Fake::Sound, context(), len, at()).await.unwrap_err();
+            assert!(matches!(error, Error::KeyLength { .. }));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_open_to_the_same_bytes_is_never_kept() {
+        for fake in [Fake::Echoes, Fake::Forgets, Fake::Swaps] {
+            let error = wrapped(fake, 32).await.unwrap_err();
+            assert!(matches!(error, Error::Unsound { .. }), "{fake:?} {error:?}");
+            assert_eq!(error.code(), crate::wire::Code::KeyNotOpened);
+        }
+    }
+
+    #[tokio::test]
+    async fn wrapped_bytes_are_never_taken_for_a_key() {
+        let row = wrapped(Fake::Sound, 32).await.unwrap();
+        for (fake, what) in [
+            (Fake::Echoes, "the custodian gave back the wrapped bytes"),
+            (Fake::Forgets, "what came out is not 1 byte to 64 KiB long"),
+        ] {
+            let error = unwrap(&fake, "fake", &row.context, &row.blob).await.unwrap_err();
+            assert_eq!(error, Error::Unsound { what });
+        }
+        let long = vec![0; limits::WRAPPED_KEY_LEN_MAX + 1];
+        let open = async |blob: &[u8]| unwrap(&Fake::Sound, "fake", &row.context, blob).await.unwrap_err();
+        assert!(matches!(open(&long).await, Error::Unsound { .. }));
+        assert_eq!(open(&long[1..]).await, Error::Custody(CustodyError::NotOpened));
+    }
+
+    #[tokio::test]
+    async fn a_custodian_that_is_away_keeps_its_own_error() {
+        let error = wrapped(Fake::Away, 32).await.unwrap_err();
+        assert_eq!(error, Error::Custody(CustodyError::Unreachable { what: "no route".to_string() }));
+        assert_eq!(error.code(), crate::wire::Code::CustodianUnreachable);
+    }
+
+    #[tokio::test]
+    async fn a_row_of_another_custodian_is_not_tried() {
+        let row = wrapped(Fake::Sound, 32).await.unwrap();
+        let error = unwrap(&Fake::Sound, "aws-kms", &row.context, &row.blob).await.unwrap_err();
+        let (expected, actual) = ("fake".to_string(), "aws-kms".to_string());
+        assert_eq!(error, Error::CustodianOther { expected, actual });
+    }
+
+    #[tokio::test]
+    async fn a_generated_key_has_its_length_and_differs_from_the_next() {
+        let make = async || generate(&Fake::Sound, context(), 32, at()).await.unwrap();
+        let (one, two) = (make().await, make().await);
+        assert_ne!(one.blob, two.blob);
+        assert_eq!(unwrap(&Fake::Sound, "fake", &one.context, &one.blob).await.unwrap().len(), 32);
+    }
+
+    #[tokio::test]
+    async fn a_blob_is_registered_in_the_context_it_opens_in_alone() {
+        let blob = Fake::Sound.wrap(&context(), &Secret::copied(b"theirs")).await.unwrap();
+        let row = register(&Fake::Sound, context(), blob.clone(), at()).await.unwrap();
+        assert_eq!(row.blob, blob);
+        for other in neighbours() {
+            let error = register(&Fake::Sound, other, blob.clone(), at()).await.unwrap_err();
+            assert_eq!(error, Error::Custody(CustodyError::NotOpened));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_rewrap_gives_no_row_and_a_good_one_keeps_state_and_key() {
+        let row = wrapped(Fake::Sound, 32).await.unwrap().turned(KeyState::Disabled).unwrap();
+        for to in [Fake::Away, Fake::Echoes, Fake::Swaps] {
+            assert!(rewrap(&Fake::Sound, &to, row.clone()).await.is_err(), "{to:?}");
+            assert!(rewrap(&to, &Fake::Sound, row.clone()).await.is_err() || to == Fake::Swaps, "{to:?}");
+        }
+        let again = rewrap(&Fake::Sound, &Fake::Sound, row.clone()).await.unwrap();
+        assert_eq!((again.state, again.sequence), (KeyState::Disabled, row.sequence + 1));
+        let key = unwrap(&Fake::Sound, "fake", &again.context, &again.blob).await.unwrap();
+        assert_eq!(key.expose_secret(), [7; 32]);
+        let gone = row.turned(KeyState::Destroyed).unwrap();
+        assert_eq!(rewrap(&Fake::Sound, &Fake::Sound, gone).await.unwrap_err(), Error::Destroyed);
+    }
+
+    #[tokio::test]
+    async fn a_context_that_is_none_wraps_nothing() {
+        for bad in [
+            KeyContext { version: 0, ..context() },
+            KeyContext { selector: "other/*".to_string(), ..context() },
+        ] {
+            let key = Secret::copied(b"x");
+            assert!(wrap(&Fake::Sound, bad.clone(), &key, at()).await.is_err());
+            assert!(register(&Fake::Sound, bad, b"x".to_vec(), at()).await.is_err());
+        }
+    }
 }
