@@ -1,7 +1,7 @@
 //! claviger: a confidential-computing attestation and key-release broker.
 //!
-//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key -> audit
-//! entry -> reply. The rooms below stand in that order; each imports only rooms above it.
+//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key ->
+//! audit entry -> reply. The rooms below stand in that order; each imports only rooms above it.
 
 #![deny(unsafe_code)]
 
@@ -23,6 +23,10 @@ pub mod verify;
 
 #[cfg(feature = "server")]
 pub mod keys;
+#[cfg(feature = "sim")]
+pub mod sim;
 
+#[cfg(feature = "server")]
+pub mod audit;
 #[cfg(feature = "server")]
 pub mod custody;
