@@ -23,10 +23,12 @@ pub mod verify;
 
 #[cfg(feature = "server")]
 pub mod keys;
-#[cfg(feature = "sim")]
-pub mod sim;
 
 #[cfg(feature = "server")]
 pub mod audit;
+
 #[cfg(feature = "server")]
 pub mod custody;
+
+#[cfg(feature = "sim")]
+pub mod sim;

@@ -147,11 +147,11 @@ fn differs(field: &'static str, expected: &str, actual: &str) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::custody::MemoryCustodian;
     use crate::identity::bundle::{self, Created};
     use crate::identity::keys::RoleSecret;
     use crate::identity::roots::role_window;
     use crate::keys::context::tests::context;
+    use crate::keys::custodian::tests::Fake;
     use crate::wire::ids::Mode;
 
     fn at() -> UnixSeconds {
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn an_enrolled_key_opens_in_its_context() {
         let (_, identity) = service();
-        let custodian = MemoryCustodian::random().unwrap();
+        let custodian = Fake::Sound;
         for key in [&b"k"[..], &vec![9; limits::TENANT_KEY_LEN_MAX]] {
             let enrolment = sealed(&identity, here(&identity), key).unwrap();
             let bytes = serde_json::to_vec(&enrolment).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn an_enrolment_is_for_the_expected_context_alone() {
         let (_, identity) = service();
-        let custodian = MemoryCustodian::random().unwrap();
+        let custodian = Fake::Sound;
         let expected = here(&identity);
         let others = [
             ("tenant", KeyContext { tenant: "other".parse().unwrap(), ..expected.clone() }),
@@ -239,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn an_altered_enrolment_does_not_open() {
         let (_, identity) = service();
-        let custodian = MemoryCustodian::random().unwrap();
+        let custodian = Fake::Sound;
         let good = sealed(&identity, here(&identity), b"k").unwrap();
         let changes: [fn(&mut Enrolment); 6] = [
             |e| e.ciphertext[0] ^= 1,
@@ -269,7 +269,7 @@ mod tests {
         created.public = created.public.with(certificate, at()).unwrap();
         created.roles[0] = new;
         let rotated = Identity::new(created.public, &created.roles, &created.service, at()).unwrap();
-        let custodian = MemoryCustodian::random().unwrap();
+        let custodian = Fake::Sound;
         let error = enrol(&rotated, &custodian, &here(&rotated), &enrolment, at()).await.unwrap_err();
         assert!(error.to_string().contains("sealed to"), "{error}");
     }

@@ -1,11 +1,16 @@
-//! Wrapping under a custodian, checked: what was wrapped has been opened again before it replaces anything.
+//! Wrapping under a custodian, checked: what was wrapped has been opened again before it replaces anything,
+//! and what is opened proves itself to be the key of its context, whatever the custodian does.
 
 use super::context::KeyContext;
 use super::custodian::Custodian;
 use super::error::Error;
 use super::ring::{KeyRow, KeyState};
 use crate::wire::secret::Secret;
-use crate::wire::{UnixSeconds, crypto, limits};
+use crate::wire::transcript::Transcript;
+use crate::wire::{Digest, UnixSeconds, crypto, limits};
+
+/// Bytes that `frame` puts before a key.
+pub const FRAME_LEN: usize = 32;
 
 /// Tells whether a secret can be a tenant key.
 ///
@@ -51,7 +56,8 @@ pub async fn generate(
     wrap(custodian, context, &Secret::from(bytes), now).await
 }
 
-/// Registers a key that its tenant has wrapped already, once it has been seen to open in its context.
+/// Registers a key that its tenant has wrapped already, in the form of `frame`, once it has been seen to
+/// open in its context.
 ///
 /// Errors: `Selector`, `VersionZero`, `Unsound`; those of the custodian.
 pub async fn register(
@@ -100,14 +106,17 @@ async fn open(custodian: &impl Custodian, context: &KeyContext, blob: &[u8]) -> 
     if blob.len() > limits::WRAPPED_KEY_LEN_MAX {
         return Err(Error::Unsound { what: "the blob is longer than any wrapped key" });
     }
-    let key = custodian.unwrap(context, blob).await?;
-    // A client that hands back its input, or half of it, must not turn into a released key.
-    if check_length(&key).is_err() {
-        return Err(Error::Unsound { what: "what came out is not 1 byte to 64 KiB long" });
+    let framed = custodian.unwrap(context, blob).await?;
+    // A client that hands back its input, bytes of another key, or noise must not turn into a released key.
+    let (proof, key) = framed
+        .expose_secret()
+        .split_at_checked(FRAME_LEN)
+        .ok_or(Error::Unsound { what: "what came out is shorter than any key" })?;
+    if !crypto::equal(proof, frame_digest(context, key).bytes()) {
+        return Err(Error::Unsound { what: "what came out is not a key of this context" });
     }
-    if key.expose_secret() == blob {
-        return Err(Error::Unsound { what: "the custodian gave back the wrapped bytes" });
-    }
+    let key = Secret::copied(key);
+    check_length(&key).map_err(|_| Error::Unsound { what: "what came out is not 1 byte to 64 KiB long" })?;
     Ok(key)
 }
 
@@ -116,7 +125,7 @@ async fn wrap_checked(
     context: &KeyContext,
     key: &Secret,
 ) -> Result<Vec<u8>, Error> {
-    let blob = custodian.wrap(context, key).await?;
+    let blob = custodian.wrap(context, &frame(context, key)).await?;
     let again = open(custodian, context, &blob).await?;
     if !crypto::equal(again.expose_secret(), key.expose_secret()) {
         return Err(Error::Unsound { what: "what was wrapped does not open to the same bytes" });
@@ -124,48 +133,29 @@ async fn wrap_checked(
     Ok(blob)
 }
 
+/// Puts a key into the form that custodians wrap. A tenant who wraps a key under its own KMS wraps this form.
+///
+/// Shape: 32 bytes of SHA-256 over the context's transcript and the key, then the key.
+pub fn frame(context: &KeyContext, key: &Secret) -> Secret {
+    let key = key.expose_secret();
+    let mut framed = Vec::with_capacity(FRAME_LEN + key.len());
+    framed.extend_from_slice(frame_digest(context, key).bytes());
+    framed.extend_from_slice(key);
+    Secret::from(framed)
+}
+
+/// The context has a length in front, so that no byte of the key can pass for one of the context.
+fn frame_digest(context: &KeyContext, key: &[u8]) -> Digest<32> {
+    let context = Transcript::new("claviger/v1/key-frame").field(&context.associated()).bytes();
+    crypto::sha256(&[&context, key])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keys::context::tests::{context, neighbours};
     use crate::keys::custodian::CustodyError;
-
-    /// A custodian that is wrong in one way, or in none.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Fake {
-        Away,
-        Echoes,
-        Forgets,
-        Sound,
-        Swaps,
-    }
-
-    impl Custodian for Fake {
-        fn name(&self) -> &str {
-            "fake"
-        }
-
-        async fn self_test(&self) -> Result<(), CustodyError> {
-            Ok(())
-        }
-
-        async fn wrap(&self, context: &KeyContext, key: &Secret) -> Result<Vec<u8>, CustodyError> {
-            let mut blob = context.associated();
-            blob.extend_from_slice(key.expose_secret());
-            Ok(blob)
-        }
-
-        async fn unwrap(&self, context: &KeyContext, blob: &[u8]) -> Result<Secret, CustodyError> {
-            let key = blob.strip_prefix(&context.associated()[..]).ok_or(CustodyError::NotOpened)?;
-            match self {
-                Self::Away => Err(CustodyError::Unreachable { what: "no route".to_string() }),
-                Self::Echoes => Ok(Secret::copied(blob)),
-                Self::Forgets => Ok(Secret::copied(b"")),
-                Self::Sound => Ok(Secret::copied(key)),
-                Self::Swaps => Ok(Secret::copied(&vec![0; key.len()])),
-            }
-        }
-    }
+    use crate::keys::custodian::tests::Fake;
 
     fn at() -> UnixSeconds {
         UnixSeconds::new(1000).unwrap()
@@ -191,26 +181,44 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_open_to_the_same_bytes_is_never_kept() {
-        for fake in [Fake::Echoes, Fake::Forgets, Fake::Swaps] {
-            let error = wrapped(fake, 32).await.unwrap_err();
-            assert!(matches!(error, Error::Unsound { .. }), "{fake:?} {error:?}");
-            assert_eq!(error.code(), crate::wire::Code::KeyNotOpened);
+        for fake in [Fake::Blind, Fake::Echoes, Fake::Forgets, Fake::Swaps] {
+            let made = wrapped(fake, 32).await;
+            assert_eq!(made.is_ok(), fake == Fake::Blind, "{fake:?}");
+            if let Err(error) = made {
+                assert!(matches!(error, Error::Unsound { .. }), "{fake:?} {error:?}");
+                assert_eq!(error.code(), crate::wire::Code::KeyNotOpened);
+            }
         }
     }
 
     #[tokio::test]
-    async fn wrapped_bytes_are_never_taken_for_a_key() {
+    async fn what_comes_out_proves_to_be_the_key_of_its_context() {
         let row = wrapped(Fake::Sound, 32).await.unwrap();
-        for (fake, what) in [
-            (Fake::Echoes, "the custodian gave back the wrapped bytes"),
-            (Fake::Forgets, "what came out is not 1 byte to 64 KiB long"),
-        ] {
-            let error = unwrap(&fake, "fake", &row.context, &row.blob).await.unwrap_err();
-            assert_eq!(error, Error::Unsound { what });
+        let opened = async |fake: Fake, context: &KeyContext, blob: &[u8]| {
+            unwrap(&fake, "fake", context, blob).await.map(|key| key.expose_secret().to_vec())
+        };
+        assert_eq!(opened(Fake::Sound, &row.context, &row.blob).await, Ok(vec![7; 32]));
+        let other = Error::Unsound { what: "what came out is not a key of this context" };
+        for fake in [Fake::Echoes, Fake::Swaps] {
+            assert_eq!(opened(fake, &row.context, &row.blob).await, Err(other.clone()), "{fake:?}");
         }
+        let short = Error::Unsound { what: "what came out is shorter than any key" };
+        assert_eq!(opened(Fake::Forgets, &row.context, &row.blob).await, Err(short));
+        // Even a custodian that ignores the context moves no key to another one.
+        for neighbour in neighbours() {
+            assert_eq!(opened(Fake::Blind, &neighbour, &row.blob).await, Err(other.clone()));
+        }
+        let empty = Fake::Sound.wrap(&row.context, &frame(&row.context, &Secret::copied(b""))).await.unwrap();
+        let none = Error::Unsound { what: "what came out is not 1 byte to 64 KiB long" };
+        assert_eq!(opened(Fake::Sound, &row.context, &empty).await, Err(none));
+    }
+
+    #[tokio::test]
+    async fn a_blob_is_bounded_before_the_custodian_is_asked() {
+        let row = wrapped(Fake::Sound, 32).await.unwrap();
         let long = vec![0; limits::WRAPPED_KEY_LEN_MAX + 1];
         let open = async |blob: &[u8]| unwrap(&Fake::Sound, "fake", &row.context, blob).await.unwrap_err();
-        assert!(matches!(open(&long).await, Error::Unsound { .. }));
+        assert_eq!(open(&long).await, Error::Unsound { what: "the blob is longer than any wrapped key" });
         assert_eq!(open(&long[1..]).await, Error::Custody(CustodyError::NotOpened));
     }
 
@@ -239,13 +247,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_blob_is_registered_in_the_context_it_opens_in_alone() {
-        let blob = Fake::Sound.wrap(&context(), &Secret::copied(b"theirs")).await.unwrap();
+        let wrap = async |key: &Secret| Fake::Sound.wrap(&context(), key).await.unwrap();
+        let blob = wrap(&frame(&context(), &Secret::copied(b"theirs"))).await;
         let row = register(&Fake::Sound, context(), blob.clone(), at()).await.unwrap();
         assert_eq!(row.blob, blob);
         for other in neighbours() {
             let error = register(&Fake::Sound, other, blob.clone(), at()).await.unwrap_err();
             assert_eq!(error, Error::Custody(CustodyError::NotOpened));
         }
+        let bare = wrap(&Secret::copied(b"a key that was wrapped without its frame")).await;
+        let error = register(&Fake::Sound, context(), bare, at()).await.unwrap_err();
+        assert!(matches!(error, Error::Unsound { .. }));
     }
 
     #[tokio::test]
@@ -253,7 +265,7 @@ mod tests {
         let row = wrapped(Fake::Sound, 32).await.unwrap().turned(KeyState::Disabled).unwrap();
         for to in [Fake::Away, Fake::Echoes, Fake::Swaps] {
             assert!(rewrap(&Fake::Sound, &to, row.clone()).await.is_err(), "{to:?}");
-            assert!(rewrap(&to, &Fake::Sound, row.clone()).await.is_err() || to == Fake::Swaps, "{to:?}");
+            assert!(rewrap(&to, &Fake::Sound, row.clone()).await.is_err(), "{to:?}");
         }
         let again = rewrap(&Fake::Sound, &Fake::Sound, row.clone()).await.unwrap();
         assert_eq!((again.state, again.sequence), (KeyState::Disabled, row.sequence + 1));

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(feature = "server")]
 mod custody;
 mod gpu;
+#[cfg(feature = "server")]
 mod identity;
 mod nvidia;
 mod nvidia_simulated;
@@ -12,11 +14,3 @@ mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
-//! Flows over several rooms: one binary.
-
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test stops where it fails")]
-
-#[cfg(feature = "server")]
-mod custody;
-#[cfg(feature = "server")]
-mod identity;
