@@ -30,7 +30,9 @@ pub fn lock_down() -> Result<Memory, Error> {
     // Also for a kernel that pipes core files to a program, where the limit does not count.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| failed("the process cannot be made undumpable", errno))?;
-    if getrlimit(Resource::Memlock).current.is_some() {
+    let limit = getrlimit(Resource::Memlock);
+    let freed = || limit.maximum.is_none() && setrlimit(Resource::Memlock, limit_none()).is_ok();
+    if limit.current.is_some() && !freed() {
         return Ok(Memory::Unlocked);
     }
     // On fault: what is never touched holds no secret and costs no memory.
@@ -39,6 +41,10 @@ pub fn lock_down() -> Result<Memory, Error> {
         Ok(()) => Ok(Memory::Locked),
         Err(_) => Ok(Memory::Unlocked),
     }
+}
+
+fn limit_none() -> Rlimit {
+    Rlimit { current: None, maximum: None }
 }
 
 #[cfg(test)]

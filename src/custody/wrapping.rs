@@ -87,3 +87,32 @@ pub(super) async fn self_test(custodian: &impl Custodian) -> Result<(), CustodyE
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::custodian::tests::Fake;
+
+    #[tokio::test]
+    async fn a_mechanism_that_opens_wrongly_fails_its_test_as_one_that_is_away() {
+        assert_eq!(self_test(&Fake::Sound).await, Ok(()));
+        for fake in [Fake::Away, Fake::Blind, Fake::Echoes, Fake::Forgets, Fake::Swaps] {
+            let error = self_test(&fake).await.unwrap_err();
+            assert!(matches!(error, CustodyError::Unreachable { .. }), "{fake:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn the_commitment_holds_before_the_sealing_is_opened() {
+        let key = WrappingKey::new(SecretArray::random().unwrap());
+        let context = crate::keys::context::tests::context();
+        let blob = key.wrap(&context, &Secret::copied(b"k")).unwrap();
+        assert_eq!(blob.len(), 1 + COMMITMENT_LEN + 12 + 1 + 16);
+        let (commitment, _) = key.derived(&context.associated()).unwrap();
+        assert_eq!(&blob[1..=COMMITMENT_LEN], commitment.expose_secret());
+        for context in crate::keys::context::tests::neighbours() {
+            let (other, _) = key.derived(&context.associated()).unwrap();
+            assert_ne!(other.expose_secret(), commitment.expose_secret());
+        }
+    }
+}

@@ -194,6 +194,24 @@ fn a_file_or_folder_that_others_reach_is_refused() {
 }
 
 #[test]
+fn a_file_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give a file away");
+        return;
+    }
+    let scratch = Scratch::new();
+    let path = scratch.path().join("custodian.key");
+    FileCustodian::create(&path, Mode::Real, STORE).unwrap();
+    std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+    let error = open(&path);
+    let expected = Error::ForeignOwner { path: path.clone(), expected_uid: 0, actual_uid: 12_345 };
+    assert_eq!((error.code(), error), (Code::CustodyFileTooOpen, expected));
+    std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+    std::os::unix::fs::chown(scratch.path(), Some(12_345), None).unwrap();
+    assert_eq!(open(&path).code(), Code::CustodyFileTooOpen);
+}
+
+#[test]
 fn links_pipes_and_folders_are_no_files() {
     let scratch = Scratch::new();
     let path = scratch.path().join("custodian.key");
