@@ -10,6 +10,7 @@ pub mod custodian;
 pub mod enrol;
 pub mod error;
 pub mod ring;
+pub mod seal;
 pub mod wrap;
 
 pub use context::KeyContext;

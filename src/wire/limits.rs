@@ -67,3 +67,9 @@ pub const ENTRY_TEXT_LEN_MAX: usize = 512;
 pub const LOG_FINDINGS_MAX: usize = 1000;
 /// Log keys that a log may have certified in its life: a rotation a month for eighty years.
 pub const LOG_KEYS_MAX: usize = 1024;
+/// Entries of one list in a policy: as many measurements as fit into `POLICY_LEN_MAX`, rounded.
+pub const POLICY_LIST_MAX: usize = 512;
+/// Characters of a text in a policy that is no id: a name, a person, a provider.
+pub const POLICY_TEXT_LEN_MAX: usize = 200;
+/// Bytes of the catalogue.
+pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;

@@ -8,6 +8,7 @@ mod gpu;
 #[cfg(feature = "server")]
 mod identity;
 mod nvidia;
+#[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
 mod rim;
