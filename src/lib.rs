@@ -36,6 +36,11 @@ pub mod lease;
 #[cfg(feature = "server")]
 pub mod audit;
 
+#[cfg(feature = "server")]
+pub mod custody;
+
+#[cfg(feature = "sim")]
+pub mod sim;
 #[cfg(feature = "verifier")]
 pub mod release;
 

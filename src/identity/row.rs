@@ -41,8 +41,9 @@ impl RowKey {
 
     /// Computes the MAC of a row.
     ///
-    /// Shape: HMAC-SHA-256 over a transcript of table, primary key, every column's name and value, sequence and log
-    /// index; each list is preceded by its length and each value by its type, so that no two rows share a transcript.
+    /// Shape: HMAC-SHA-256 over a transcript of table, primary key, every column's name and value, sequence
+    /// and log index; each list is preceded by its length and each value by its type, so that no two rows
+    /// share a transcript.
     pub fn mac(&self, row: &Row<'_>) -> Digest<32> {
         let mut transcript = Transcript::new("claviger/v1/row")
             .field(row.table.as_bytes())
