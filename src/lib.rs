@@ -31,16 +31,8 @@ pub mod lease;
 pub mod keys;
 
 #[cfg(feature = "server")]
-pub mod lease;
-
-#[cfg(feature = "server")]
 pub mod audit;
 
-#[cfg(feature = "server")]
-pub mod custody;
-
-#[cfg(feature = "sim")]
-pub mod sim;
 #[cfg(feature = "verifier")]
 pub mod release;
 
@@ -49,6 +41,9 @@ pub mod govern;
 
 #[cfg(feature = "server")]
 pub mod http;
+
+#[cfg(feature = "server")]
+pub mod store;
 
 #[cfg(feature = "server")]
 pub mod custody;
@@ -60,5 +55,3 @@ pub mod fetch;
 pub mod sim;
 
 pub mod cli;
-#[cfg(feature = "server")]
-pub mod store;

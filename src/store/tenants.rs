@@ -25,6 +25,8 @@ pub struct KeyRow {
     pub custodian: String,
     pub wrapped: Vec<u8>,
     pub created_at: UnixSeconds,
+    /// How often the row was written, from one; written by the store alone.
+    pub sequence: u64,
 }
 
 /// One release policy of a tenant.
@@ -102,22 +104,22 @@ impl Tx {
     }
 
     /// Returns one version of a key.
-    pub fn key(
+    pub fn stored_key(
         &mut self,
         tenant: &TenantId,
         key: &KeyId,
         version: u32,
     ) -> Result<Option<KeyRow>, StoreError> {
         self.check_standing(tenant.text())?;
-        Ok(self.stored_key(tenant, key, version)?.map(|(row, _)| row))
+        self.key_cells(tenant, key, version)
     }
 
     /// Returns every version of every key of a tenant, sorted by key and version.
-    pub fn keys(&mut self, tenant: &TenantId) -> Result<Vec<KeyRow>, StoreError> {
+    pub fn stored_keys(&mut self, tenant: &TenantId) -> Result<Vec<KeyRow>, StoreError> {
         self.check_standing(tenant.text())?;
         let rows = self.db.rows(keys_where!(""), vec![tenant.text().into()])?;
         let keys: Result<Vec<_>, _> =
-            rows.into_iter().map(|row| Ok(self.checked("keys", row).and_then(key_of)?.0)).collect();
+            rows.into_iter().map(|row| self.checked("keys", row).and_then(key_of)).collect();
         let mut keys: Vec<KeyRow> = keys?;
         keys.sort_by(|one, next| (&one.key, one.version).cmp(&(&next.key, next.version)));
         Ok(keys)
@@ -126,8 +128,8 @@ impl Tx {
     /// Writes one version of a key, new or in another state.
     pub fn put_key(&mut self, row: &KeyRow) -> Result<(), StoreError> {
         self.check_standing(row.tenant.text())?;
-        let before = self.stored_key(&row.tenant, &row.key, row.version)?;
-        let sequence = before.map_or(0, |(_, sequence)| sequence) + 1;
+        let before = self.key_cells(&row.tenant, &row.key, row.version)?;
+        let sequence = before.map_or(0, |before| before.sequence) + 1;
         let values = vec![
             row.tenant.text().into(),
             row.key.text().into(),
@@ -153,12 +155,12 @@ impl Tx {
         self.write_standing(row.tenant.text())
     }
 
-    fn stored_key(
+    fn key_cells(
         &mut self,
         tenant: &TenantId,
         key: &KeyId,
         version: u32,
-    ) -> Result<Option<(KeyRow, u64)>, StoreError> {
+    ) -> Result<Option<KeyRow>, StoreError> {
         let values = vec![tenant.text().into(), key.text().into(), version.into()];
         let cells = self.protected("keys", keys_where!(" AND key = $2 AND version = $3"), values)?;
         cells.map(key_of).transpose()
@@ -231,8 +233,8 @@ fn approvers_of(mut cells: Cells) -> Result<(ApproversRow, u64), StoreError> {
     Ok((row, cells.number()?))
 }
 
-fn key_of(mut cells: Cells) -> Result<(KeyRow, u64), StoreError> {
-    let row = KeyRow {
+fn key_of(mut cells: Cells) -> Result<KeyRow, StoreError> {
+    Ok(KeyRow {
         tenant: cells.parsed()?,
         key: cells.parsed()?,
         version: cells.number_u32()?,
@@ -241,8 +243,8 @@ fn key_of(mut cells: Cells) -> Result<(KeyRow, u64), StoreError> {
         custodian: cells.text()?,
         wrapped: cells.blob()?,
         created_at: cells.time()?,
-    };
-    Ok((row, cells.number()?))
+        sequence: cells.number()?,
+    })
 }
 
 fn policy_of(mut cells: Cells) -> Result<(PolicyRow, u64), StoreError> {

@@ -328,21 +328,18 @@ fn what_init_and_load_tell_holds_no_secret() {
 #[test]
 fn a_challenge_and_a_row_survive_a_restart() {
     use claviger::identity::challenge::Place;
-    use claviger::identity::row::{Row, Value};
     use claviger::protocol::head::Plane;
     let scratch = made(Mode::Real);
     let first = load(&scratch).unwrap();
     let place = Place { plane: Plane::Guest, store: first.store(), epoch: 1 };
     let challenge = first.challenge().make(at(0), place).unwrap();
-    let row =
-        Row { table: "t", primary_key: &[Value::Integer(1)], columns: &[], sequence: 1, log_index: None };
-    let mac = first.row().mac(&row);
+    let mac = first.row().mac(b"a row");
     drop(first);
     let second = load(&scratch).unwrap();
     assert!(second.challenge().check(at(1), place, &challenge.bytes).is_ok());
-    assert_eq!(second.row().check(&row, mac.bytes()), Ok(()));
+    assert_eq!(second.row().mac(b"a row"), mac);
     let stranger = load(&made(Mode::Real)).unwrap();
     let foreign = stranger.challenge().check(at(1), place, &challenge.bytes).unwrap_err();
     assert_eq!(foreign, identity::Error::ChallengeForeign);
-    assert!(stranger.row().check(&row, mac.bytes()).is_err());
+    assert_ne!(stranger.row().mac(b"a row"), mac);
 }
