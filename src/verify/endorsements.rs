@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::snp::SnpEndorsements;
-use crate::endorse::{self, Certificate, OcspResponse, Rim};
+use crate::endorse::{self, Certificate, Crl, OcspResponse, Rim, vek};
+use crate::evidence::snp::Report;
 use crate::protocol::message::{Bundle, Bytes};
-use crate::wire::Untrusted;
+use crate::wire::{Untrusted, limits};
 
 /// Documents and answers of NVIDIA. What did not parse stands here too: it was given, and refuses where it was picked.
 #[derive(Clone, Debug, Default)]
@@ -34,19 +35,37 @@ pub trait Source: Send + Sync + 'static {
 }
 
 impl Endorsements {
-    /// Adds the certificates that the guest sent, which are checked like any.
-    pub(super) fn with_guest_certificates(&self, sent: &[Bytes]) -> SnpEndorsements {
-        let mut amd = self.amd.clone();
+    /// Picks what speaks of one report: the guest's own certificates, which are checked like any, the collection's
+    /// certificates for its chip, and the newest revocation lists.
+    ///
+    /// Intermediates of the collection are left out: they are pinned, and a hint for another line would refuse.
+    pub(super) fn for_report(&self, report: &Report, sent: &[Bytes]) -> SnpEndorsements {
+        let mut amd = SnpEndorsements::default();
         for bytes in sent {
             let certificate = Certificate::from_der(&bytes.0);
-            let is_leaf = |certificate: &Certificate| {
-                matches!(certificate.subject_cn.as_str(), "SEV-VCEK" | "SEV-VLEK")
-            };
             match &certificate {
                 Ok(parsed) if !is_leaf(parsed) => amd.chain.push(certificate),
                 Ok(_) | Err(_) => amd.veks.push(certificate),
             }
         }
+        let room = limits::SNP_VEKS_MAX.saturating_sub(amd.veks.len());
+        let own = |certificate: &&Result<Certificate, endorse::Error>| {
+            certificate.as_ref().is_ok_and(|certificate| is_of(certificate, report))
+        };
+        amd.veks.extend(self.amd.veks.iter().filter(own).take(room).cloned());
+        let mut lists: Vec<&Crl> = self.amd.crls.iter().flatten().collect();
+        lists.sort_by_key(|list| std::cmp::Reverse(list.window().not_before));
+        amd.crls.extend(lists.into_iter().take(limits::SNP_CRLS_MAX).cloned().map(Ok));
         amd
     }
+}
+
+fn is_leaf(certificate: &Certificate) -> bool {
+    matches!(certificate.subject_cn.as_str(), "SEV-VCEK" | "SEV-VLEK")
+}
+
+/// Tells whether a VCEK names the chip of a report. A VLEK names none, and comes with the guest.
+fn is_of(certificate: &Certificate, report: &Report) -> bool {
+    let hwid = certificate.extension(vek::oid::HWID);
+    hwid.is_some_and(|hwid| !hwid.value.is_empty() && report.chip_id.starts_with(&hwid.value))
 }
