@@ -33,11 +33,6 @@ pub mod keys;
 #[cfg(feature = "server")]
 pub mod audit;
 
-#[cfg(feature = "server")]
-pub mod custody;
-
-#[cfg(feature = "sim")]
-pub mod sim;
 #[cfg(feature = "verifier")]
 pub mod release;
 
