@@ -21,5 +21,8 @@ pub mod endorse;
 #[cfg(feature = "verifier")]
 pub mod verify;
 
+#[cfg(feature = "agent")]
+pub mod agent;
+
 #[cfg(feature = "sim")]
 pub mod sim;

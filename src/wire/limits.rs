@@ -51,3 +51,13 @@ pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
 pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
 /// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
 pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
+/// Bytes of a reply to the agent: 16 keys of 64 KiB in base64, with results and receipt.
+pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of a file that the agent reads: its configuration, pins, certificates, state.
+pub const AGENT_FILE_LEN_MAX: usize = 256 * 1024;
+/// Certificates in the agent's file of TLS anchors. A company's bundle has a few.
+pub const AGENT_ANCHORS_MAX: usize = 64;
+/// Attempts after the first that an agent may be told to make: more is a loop.
+pub const AGENT_RETRIES_MAX: u32 = 100;
+/// Seconds that the agent waits between two attempts at most, whatever the service asks for.
+pub const AGENT_WAIT_S_MAX: u32 = 600;
