@@ -50,6 +50,8 @@ pub mod custody;
 
 #[cfg(feature = "server")]
 pub mod fetch;
+#[cfg(feature = "agent")]
+pub mod agent;
 
 #[cfg(feature = "sim")]
 pub mod sim;
