@@ -48,10 +48,10 @@ pub mod store;
 #[cfg(feature = "server")]
 pub mod custody;
 
-#[cfg(feature = "server")]
-pub mod fetch;
 #[cfg(feature = "agent")]
 pub mod agent;
+#[cfg(feature = "server")]
+pub mod fetch;
 
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -80,7 +80,8 @@ pub async fn service(config: &Config, roots: Roots) -> Result<Arc<Service<Embedd
         }
         (Mode::Simulated, false) => {
             return Err(Failure::Usage(
-                "the store was created as simulated; set danger_simulated_vendors, or init a real one".to_string(),
+                "the store was created as simulated; set danger_simulated_vendors, or init a real one"
+                    .to_string(),
             ));
         }
     }
@@ -94,10 +95,8 @@ pub async fn service(config: &Config, roots: Roots) -> Result<Arc<Service<Embedd
     }
     let custodian = folder::custodian(&config.service.dir, &identity)
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let epoch = store
-        .read::<_, StoreError, _>(|tx| tx.meta().map(|meta| meta.epoch))
-        .await
-        .map_err(store_failure)?;
+    let epoch =
+        store.read::<_, StoreError, _>(|tx| tx.meta().map(|meta| meta.epoch)).await.map_err(store_failure)?;
     let issuer = Issuer { base: config.service.issuer.clone() };
     Ok(Arc::new(Service::new(
         store,
@@ -119,11 +118,8 @@ pub async fn open(
     remembered: Option<Remembered>,
 ) -> Result<Option<Remembered>, Failure> {
     let identity = service.identity.clone();
-    let certificate = identity
-        .public()
-        .certificate(Role::Log)
-        .map_err(|error| Failure::Usage(error.to_string()))?
-        .clone();
+    let certificate =
+        identity.public().certificate(Role::Log).map_err(|error| Failure::Usage(error.to_string()))?.clone();
     let report = service.store.read::<_, StoreError, _>(move |tx| {
         let log_keys = [certificate];
         let pins = Pins { roots: identity.public().pins(), log_keys: &log_keys, remembered };
@@ -154,8 +150,7 @@ pub fn wire(section: &ListenerSection) -> Result<Wire, Failure> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|error| wrong(certificate, error.to_string()))?;
-    let private =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

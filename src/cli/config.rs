@@ -76,7 +76,8 @@ impl Config {
         let resolve = |path: &mut PathBuf| *path = base.join(&*path);
         resolve(&mut config.service.dir);
         resolve(&mut config.endorsements.dir);
-        let optional = [&mut config.service.store, &mut config.guest.tls_certificate, &mut config.guest.tls_key];
+        let optional =
+            [&mut config.service.store, &mut config.guest.tls_certificate, &mut config.guest.tls_key];
         optional.into_iter().flatten().for_each(resolve);
         let optional = [&mut config.operator.tls_certificate, &mut config.operator.tls_key];
         optional.into_iter().flatten().for_each(resolve);
@@ -95,7 +96,9 @@ impl Config {
                     )));
                 }
                 (true, true) => {
-                    return Err(wrong(format!("{name}: give a TLS certificate or danger_plaintext, not both")));
+                    return Err(wrong(format!(
+                        "{name}: give a TLS certificate or danger_plaintext, not both"
+                    )));
                 }
                 (false, false) => {
                     return Err(wrong(format!("{name}: give tls_certificate and tls_key")));

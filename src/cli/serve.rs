@@ -47,7 +47,9 @@ impl Serve {
         match lockdown::lock_down() {
             Ok(lockdown::Memory::Locked) => {}
             Ok(lockdown::Memory::Unlocked) => {
-                tracing::warn!("memory is not locked; raise the limit on locked memory to keep secrets out of swap");
+                tracing::warn!(
+                    "memory is not locked; raise the limit on locked memory to keep secrets out of swap"
+                );
             }
             Err(error) => return Err(Failure::Usage(error.to_string())),
         }
@@ -91,8 +93,8 @@ async fn serve(config: Config, roots: Roots) -> Result<Status, Failure> {
     let Addresses { guest, operator, health } = running.addresses;
     tracing::info!(%guest, %operator, %health, "listening");
     let unusable = |error: std::io::Error| Failure::Usage(error.to_string());
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .map_err(unusable)?;
+    let mut terminate =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(unusable)?;
     tokio::select! {
         _ = terminate.recv() => {}
         interrupted = tokio::signal::ctrl_c() => interrupted.map_err(unusable)?,
@@ -144,9 +146,13 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
             .await
             .map_err(|error| Failure::Usage(format!("{address} cannot be listened on: {error}")))
     };
-    let listeners =
-        [bind(config.guest.listen).await?, bind(config.operator.listen).await?, bind(config.health.listen).await?];
-    let address = |listener: &TcpListener| listener.local_addr().map_err(|error| Failure::Usage(error.to_string()));
+    let listeners = [
+        bind(config.guest.listen).await?,
+        bind(config.operator.listen).await?,
+        bind(config.health.listen).await?,
+    ];
+    let address =
+        |listener: &TcpListener| listener.local_addr().map_err(|error| Failure::Usage(error.to_string()));
     let addresses = Addresses {
         guest: address(&listeners[0])?,
         operator: address(&listeners[1])?,
