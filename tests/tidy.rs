@@ -153,7 +153,7 @@ const DOORS: &[Door] = &[
     },
     Door {
         name: "processes",
-        signs: &[Begins("std::process"), Begins("rustix::process")],
+        signs: &[Ends("process::Command"), Begins("rustix::process"), Begins("tokio::process")],
         places: &[],
         tests: false,
     },
