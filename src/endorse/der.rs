@@ -1,6 +1,11 @@
 //! A strict reader of DER for the small structures that claviger reads itself.
 
-use crate::wire::Reader;
+use time::{Date, Month};
+
+use crate::wire::{Reader, UnixSeconds};
+
+/// The tag of a GeneralizedTime.
+pub(super) const GENERALIZED_TIME: u8 = 0x18;
 
 /// Nothing follows, the tag is the expected one, the length is definite, minimal and not beyond the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +86,16 @@ impl<'a> Der<'a> {
         if self.at(tag) { self.inside(tag, expected).map(Some) } else { Ok(None) }
     }
 
+    /// Takes a GeneralizedTime: `YYYYMMDDHHMMSSZ`, from 1970 on.
+    ///
+    /// Errors: `NotDer`.
+    ///
+    /// Source: RFC 5280, section 4.1.2.5.2.
+    pub fn time(&mut self, expected: &'static str) -> Result<UnixSeconds, NotDer> {
+        let wrong = self.wrong(expected);
+        seconds(self.take(GENERALIZED_TIME, expected)?).ok_or(wrong)
+    }
+
     /// Ends the level.
     ///
     /// Errors: `NotDer` if bytes are left.
@@ -104,8 +119,21 @@ impl<'a> Der<'a> {
     }
 }
 
-/// Checks the frame of a certificate: what stands around the signed bytes is written in one way only, and the algorithm
-/// outside repeats the one inside byte for byte. (x509-parser takes a SEQUENCE of any class and longer lengths.)
+fn seconds(content: &[u8]) -> Option<UnixSeconds> {
+    let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
+    if text.len() != 14 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u8>().ok();
+    let month = Month::try_from(number(4, 6)?).ok()?;
+    let date = Date::from_calendar_date(text.get(0..4)?.parse().ok()?, month, number(6, 8)?).ok()?;
+    let time = date.with_hms(number(8, 10)?, number(10, 12)?, number(12, 14)?).ok()?;
+    UnixSeconds::new(time.assume_utc().unix_timestamp())
+}
+
+/// Checks the frame of a certificate: what stands around the signed bytes is written in one way only, and the
+/// algorithm outside repeats the one inside byte for byte. (x509-parser takes a SEQUENCE of any class, and lengths
+/// longer than they need be.)
 ///
 /// Errors: `NotDer`.
 ///

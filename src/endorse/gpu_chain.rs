@@ -1,4 +1,5 @@
-//! The certificate chain of an NVIDIA device: five certificates, and what the leaf says of device and firmware.
+//! The certificate chain of an NVIDIA device: five certificates, and what the leaf says of device and
+//! firmware.
 
 use asn1_rs::{Any, Class, FromDer as _};
 use x509_parser::extensions::{AuthorityKeyIdentifier, KeyIdentifier};
@@ -114,10 +115,11 @@ impl Chain {
     ///
     /// Shape: PEM text of at most `GPU_CHAIN_LEN_MAX` bytes with exactly five certificates, leaf first.
     ///
-    /// Errors: `GpuChain` for the text or a certificate; `GpuChainCount`; `GpuChainExtension` for an extension of the
-    /// leaf that does not have its form.
+    /// Errors: `GpuChain` for the text or a certificate; `GpuChainCount`; `GpuChainExtension` for an
+    /// extension of the leaf that does not have its form.
     ///
-    /// Source: NVIDIA's published chains; TCG DICE Attestation Architecture 1.1, DiceTcbInfo; DMTF DSP0274, otherName.
+    /// Source: NVIDIA's published chains; TCG DICE Attestation Architecture 1.1, DiceTcbInfo; DMTF DSP0274,
+    /// otherName.
     pub fn from_pem(text: &[u8]) -> Result<Self, Error> {
         let inner = |error: Error| Error::GpuChain { what: error.to_string() };
         let list = Certificate::list_from_pem(text, limits::GPU_CHAIN_LEN_MAX).map_err(inner)?;
@@ -151,10 +153,11 @@ impl Chain {
         }
     }
 
-    /// Returns the chip that a certificate's common name states; `None` if the name does not have the form of its role.
+    /// Returns the chip that a certificate's common name states; `None` if the name does not have the form
+    /// of its role.
     ///
-    /// Shape: `GH100 A01 GSP FMC LF`, `GH100 A01 GSP BROM`, `NVIDIA GH100 Provisioner ICA 1`, `NVIDIA GH100 Identity`;
-    /// the root names no chip.
+    /// Shape: `GH100 A01 GSP FMC LF`, `GH100 A01 GSP BROM`, `NVIDIA GH100 Provisioner ICA 1`, `NVIDIA GH100
+    /// Identity`; the root names no chip.
     pub fn chip(&self, role: Role) -> Option<&str> {
         let name = self.certificate(role).subject_cn.as_str();
         let (chip, rest) = match role {
@@ -202,7 +205,8 @@ impl Chain {
     }
 }
 
-/// Returns the subject key id and the authority key id of a certificate, each where it is given and well formed.
+/// Returns the subject key id and the authority key id of a certificate, each where it is given and well
+/// formed.
 pub fn key_ids(certificate: &Certificate) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let subject = certificate.extension(OID_SUBJECT_KEY_ID).and_then(|found| {
         let (rest, id) = KeyIdentifier::from_der(&found.value).ok()?;
@@ -229,11 +233,11 @@ fn is_chip(text: &str) -> bool {
 }
 
 /// Takes one element off the front.
-fn element<'a>(bytes: &'a [u8], class: Class, constructed: bool, tag: u32) -> Option<(&'a [u8], &'a [u8])> {
+fn element(bytes: &[u8], class: Class, constructed: bool, tag: u32) -> Option<(&[u8], &[u8])> {
     let (rest, any) = Any::from_der(bytes).ok()?;
     let header = &any.header;
     let fits = header.class() == class && header.constructed() == constructed && header.tag().0 == tag;
-    fits.then(|| (rest, any.data))
+    fits.then_some((rest, any.data))
 }
 
 fn sequence(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -261,7 +265,8 @@ fn fwid(bytes: &[u8]) -> Option<(&[u8], Digest<48>)> {
     Some((rest, Digest::new(digest.try_into().ok()?)))
 }
 
-/// SEQUENCE { INTEGER 1, SubjectPublicKeyInfo, SEQUENCE { OID sha384, OCTET STRING } }: key and digest are siblings.
+/// SEQUENCE { INTEGER 1, SubjectPublicKeyInfo, SEQUENCE { OID sha384, OCTET STRING } }: key and digest are
+/// siblings.
 fn composite_id(bytes: &[u8]) -> Option<FirmwareId> {
     let content = whole(sequence(bytes)?)?;
     let (content, version) = element(content, Class::Universal, false, 2)?;
@@ -274,8 +279,9 @@ fn composite_id(bytes: &[u8]) -> Option<FirmwareId> {
     rest.is_empty().then_some(FirmwareId::Composite { point, fwid })
 }
 
-/// DiceTcbInfo with all ten members: [0] vendor, [1] model, [2] version, [3] svn, [4] layer, [5] index, [6] fwids,
-/// [7] flags, [8] vendor info, [9] type. The second of the two FWIDs is zero in what has been seen and says nothing.
+/// DiceTcbInfo with all ten members: [0] vendor, [1] model, [2] version, [3] svn, [4] layer, [5] index, [6]
+/// fwids, [7] flags, [8] vendor info, [9] type. The second of the two FWIDs is zero in what has been seen
+/// and says nothing.
 fn tcb_info(bytes: &[u8]) -> Option<FirmwareId> {
     let mut content = whole(sequence(bytes)?)?;
     let mut members: [&[u8]; 10] = [&[]; 10];

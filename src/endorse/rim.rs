@@ -341,7 +341,8 @@ pub(crate) mod tests {
                 };
                 format!(
                     "\n        <ns0:Resource type=\"Measurement\" index=\"{index}\" active=\"{active}\" \
-                     alternatives=\"{count}\" ns2:Hash0=\"{hash}\"{second} name=\"Measurement_{index}\" size=\"48\"/>"
+                     alternatives=\"{count}\" ns2:Hash0=\"{hash}\"{second} \
+                     name=\"Measurement_{index}\" size=\"48\"/>"
                 )
             })
             .collect();

@@ -1,8 +1,8 @@
 //! Verification of GPU evidence: report, device chain, and what reference documents and revocation gave.
 //!
-//! `assess` joins three sources of checks: the device (here), the documents and their revocation (`References`, made
-//! from RIMs and OCSP answers before), and the comparison of both (`reference`). Each check name stands once in the
-//! result.
+//! `assess` joins three sources of checks: the device (here), the documents and their revocation
+//! (`References`, made from RIMs and OCSP answers before), and the comparison of both (`reference`). Each
+//! check name stands once in the result.
 
 use super::part::Part;
 use super::reference::{self, Comparison, Reference, References};
@@ -60,10 +60,11 @@ pub struct Gpu {
 /// Verifies the evidence of one GPU.
 ///
 /// The report's signature is the one verification that is never remembered; those of the chain are.
-/// `expected_nonce` comes from the verifier's own challenge; without one the check `nonce` is left out, but a nonce of
-/// zeros is refused either way.
+/// `expected_nonce` comes from the verifier's own challenge; without one the check `nonce` is left out, but
+/// a nonce of zeros is refused either way.
 ///
-/// Errors: none; what is wrong stands in the checks. Report or chain that do not parse give a part without a value.
+/// Errors: none; what is wrong stands in the checks. Report or chain that do not parse give a part without a
+/// value.
 pub fn assess(
     roots: &Roots,
     warm: &Warm,
@@ -120,12 +121,15 @@ pub fn assess(
 
 /// Adds the checks of documents and revocation, ties both documents to the report, and compares.
 ///
-/// What was not given is unknown, never passed: without both documents `rim` and `measurements` are unknown, and
-/// without a word on revocation so is `revocation`.
+/// What was not given is unknown, never passed: without both documents `rim` and `measurements` are unknown,
+/// and without a word on signers or revocation so are `rim` and `revocation`.
 fn with_references(report: &Report, references: &References, checks: &mut Checks) -> Option<Comparison> {
     checks.extend(references.checks.clone());
     if references.checks.named(CheckName::Revocation).is_none() {
         checks.record(Check::unknown(CheckName::Revocation, Code::OcspMissing));
+    }
+    if references.checks.named(CheckName::Rim).is_none() {
+        checks.record(Check::unknown(CheckName::Rim, Code::RimMissing));
     }
     let driver_id = report.driver_rim_id();
     let vbios_id = report.vbios_rim_id();
@@ -159,8 +163,8 @@ fn with_references(report: &Report, references: &References, checks: &mut Checks
     }
 }
 
-/// Ties authentic documents to this report: id, chip and version are those of its signed fields. NVIDIA answers a
-/// question for the wrong product with a well-signed document.
+/// Ties authentic documents to this report: id, chip and version are those of its signed fields. NVIDIA
+/// answers a question for the wrong product with a well-signed document.
 fn documents(report: &Report, driver: &Reference, vbios: &Reference) -> Check {
     let wrong = |code, expected: String, actual: &str| {
         Check::fail(CheckName::Rim, code).expected(expected).actual(foreign(actual))
@@ -227,8 +231,8 @@ fn signature(report: &Report, chain: &Chain) -> Check {
     }
 }
 
-/// Root equality, then rules, names, key ids and signatures of each link. Web-PKI path builders do not fit these
-/// chains.
+/// Root equality, then rules, names, key ids and signatures of each link. Web-PKI path builders do not fit
+/// these chains.
 fn chain_links(roots: &Roots, warm: &Warm, chain: &Chain) -> Check {
     let fail = |code| Check::fail(CheckName::Chain, code);
     if chain.root.der() != roots.nvidia_device.der() {
@@ -273,7 +277,8 @@ fn rules(certificate: &Certificate, role: Role, below: u32) -> Result<(), &'stat
             Some(KeyUsage { digital_signature: true, key_cert_sign: false, crl_sign: false }),
         ) => Ok(()),
         (Role::Leaf, _, _) => Err("no CA, key usage digitalSignature alone"),
-        // The path length counts the CAs below: none under the BROM certificate, one under the next, and so on.
+        // The path length counts the CAs below: none under the BROM certificate, one under the next, and so
+        // on.
         (
             Role::Brom | Role::Provisioner | Role::Identity | Role::Root,
             Some((true, path_len)),
@@ -333,8 +338,8 @@ fn nonce(report: &Report, expected: Option<&[u8; 32]>) -> Option<Check> {
     })
 }
 
-/// Firmware id of report and leaf certificate, and the device key that a Hopper leaf repeats. No firmware id on either
-/// side is a refusal, never a skip.
+/// Firmware id of report and leaf certificate, and the device key that a Hopper leaf repeats. No firmware id
+/// on either side is a refusal, never a skip.
 fn fwid(report: &Report, chain: &Chain) -> Check {
     let fail = |code| Check::fail(CheckName::Fwid, code);
     let given = |fwid: Option<Digest<48>>| fwid.filter(|fwid| !fwid.is_zero());
@@ -358,7 +363,8 @@ fn fwid(report: &Report, chain: &Chain) -> Check {
 }
 
 /// Every signed sign names one and the same chip: GPU_INFO and CHIP_INFO of the report, the names of the four
-/// certificates, the device name, and the form of the firmware id. What stands beside the evidence is not asked.
+/// certificates, the device name, and the form of the firmware id. What stands beside the evidence is not
+/// asked.
 fn architecture(report: &Report, chain: &Chain) -> (Check, Option<Architecture>) {
     let fail = |code| Check::fail(CheckName::Architecture, code);
     let architecture = match report.architecture() {

@@ -258,10 +258,8 @@ fn is_vbios_version(text: &str) -> bool {
 pub fn within_device(document: &Checks) -> Checks {
     let mut checks = Checks::new();
     for check in document.list() {
-        let name = match check.name {
-            CheckName::Revocation | CheckName::Validity => check.name,
-            _ => CheckName::Rim,
-        };
+        let keeps = matches!(check.name, CheckName::Revocation | CheckName::Validity);
+        let name = if keeps { check.name } else { CheckName::Rim };
         checks.record(Check { name, ..check.clone() });
     }
     checks

@@ -4,6 +4,7 @@
 
 mod gpu;
 mod nvidia;
+mod nvidia_simulated;
 mod ocsp;
 mod rim;
 #[cfg(feature = "sim")]

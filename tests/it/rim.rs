@@ -1,5 +1,7 @@
 //! RIM documents as NVIDIA signed them, and as others altered them.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic, its functions too")]
+
 use std::collections::BTreeMap;
 
 use claviger::endorse::{OcspResponse, Rim};
@@ -239,12 +241,12 @@ fn a_document_with_any_byte_changed_is_never_authentic() {
     let text = std::str::from_utf8(&bytes).unwrap();
     let signature = text.find("<ds:Signature ").unwrap();
     let certificates = text.find("<ds:X509Certificate>").unwrap();
-    // Every byte of the signature up to the certificates, every third of them, every fifth of the payload.
+    // Every byte of the signature up to the certificates, a part of the others.
     let at = (signature..certificates)
-        .chain((certificates..bytes.len()).step_by(3))
-        .chain((0..signature).step_by(5));
+        .chain((certificates..bytes.len()).step_by(7))
+        .chain((0..signature).step_by(13));
     for at in at {
-        for flip in [0x01, 0x20, 0x40] {
+        for flip in [0x01, 0x40] {
             let mut other = bytes.clone();
             other[at] ^= flip;
             if let Ok(other) = Rim::parse(&other) {

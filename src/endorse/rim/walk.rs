@@ -99,7 +99,9 @@ impl<'a> Walk<'a> {
                 }
                 Ok(tag)
             }
-            _ => Err(self.wrong(&format!("the element {name} before this place"))),
+            Some(Token::Start(_) | Token::End(_) | Token::Text(_)) | None => {
+                Err(self.wrong(&format!("the element {name} before this place")))
+            }
         }
     }
 
@@ -122,7 +124,9 @@ impl<'a> Walk<'a> {
                 }
                 Ok(())
             }
-            _ => Err(self.wrong(&format!("the end of {name} before this place"))),
+            Some(Token::Start(_) | Token::End(_) | Token::Text(_)) | None => {
+                Err(self.wrong(&format!("the end of {name} before this place")))
+            }
         }
     }
 

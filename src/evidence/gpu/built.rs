@@ -26,7 +26,8 @@ pub(crate) fn block(number: u8, value: [u8; 48]) -> Vec<u8> {
 }
 
 impl Built {
-    /// A Hopper GPU in single passthrough: driver 550.90.07, VBIOS 96.00.9F.00.01, index i measured as bytes of i.
+    /// A Hopper GPU in single passthrough: driver 550.90.07, VBIOS 96.00.9F.00.01, index i measured as bytes
+    /// of i.
     pub(crate) fn hopper() -> Self {
         let counts: Vec<u8> = (0..64u32).flat_map(|index| u32::from(index != 0).to_le_bytes()).collect();
         Self {

@@ -83,7 +83,8 @@ pub struct Opaque {
 
 /// Splits opaque data into its fields. `base` is the offset of the data in the report, for messages.
 ///
-/// Errors: `GpuShort` if a field runs past the end; `GpuFieldRepeated`; `GpuFieldsMany`; `GpuFieldId` for id 255.
+/// Errors: `GpuShort` if a field runs past the end; `GpuFieldRepeated`; `GpuFieldsMany`; `GpuFieldId` for id
+/// 255.
 pub(super) fn split(data: &[u8], base: usize) -> Result<Vec<Field>, Error> {
     let short = |error| match error {
         ReadError::Short { offset, needed, left } => Error::GpuShort { offset: base + offset, needed, left },
@@ -146,8 +147,8 @@ fn sized<const N: usize>(field: &'static str, value: &[u8]) -> Result<[u8; N], E
     value.try_into().map_err(|_| Error::GpuFieldSize { field, expected: N, actual: value.len() })
 }
 
-/// Reads a text that becomes part of an id: padding of NUL and blanks at the end goes, letters turn upper case, and
-/// `A-Z 0-9` alone may stay.
+/// Reads a text that becomes part of an id: padding of NUL and blanks at the end goes, letters turn upper
+/// case, and `A-Z 0-9` alone may stay.
 fn name(field: &'static str, value: &[u8]) -> Result<String, Error> {
     let text = String::from_utf8_lossy(value);
     let upper = text.trim_end_matches(['\0', ' ']).to_ascii_uppercase();

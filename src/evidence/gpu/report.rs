@@ -90,13 +90,14 @@ pub struct Report {
 impl Report {
     /// Parses a GPU report.
     ///
-    /// Shape: SPDM 1.1 GET_MEASUREMENTS request (37 bytes), then its MEASUREMENTS response: 64 blocks of 55 bytes
-    /// numbered from 1, responder nonce, opaque data, 96 bytes of signature; integers little-endian, nothing trailing,
-    /// at most `GPU_REPORT_LEN_MAX` bytes. The bytes before the signature are signed.
+    /// Shape: SPDM 1.1 GET_MEASUREMENTS request (37 bytes), then its MEASUREMENTS response: 64 blocks of 55
+    /// bytes numbered from 1, responder nonce, opaque data, 96 bytes of signature; integers little-endian,
+    /// nothing trailing, at most `GPU_REPORT_LEN_MAX` bytes. The bytes before the signature are signed.
     ///
     /// Errors: `GpuReportLength`, `GpuConstant`, `GpuShort`, `GpuBlockCount`, `GpuRecordLength`, `GpuBlock`,
-    /// `GpuTrailing`; `GpuSwitch` for the well-formed report of an NVSwitch; `GpuFieldId`, `GpuFieldRepeated`,
-    /// `GpuFieldSize`, `GpuFieldText`, `GpuFieldsMany` and `GpuOpaqueVersion` for the opaque fields.
+    /// `GpuTrailing`; `GpuSwitch` for the well-formed report of an NVSwitch; `GpuFieldId`,
+    /// `GpuFieldRepeated`, `GpuFieldSize`, `GpuFieldText`, `GpuFieldsMany` and `GpuOpaqueVersion` for the
+    /// opaque fields.
     ///
     /// Source: DMTF DSP0274 1.1, GET_MEASUREMENTS and MEASUREMENTS; NVIDIA's published reports.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
@@ -158,8 +159,8 @@ impl Report {
 
     /// Builds the id of the driver's reference document.
     ///
-    /// Shape: `NV_GPU_DRIVER_GH100_` or `NV_GPU_CC_DRIVER_` chip `_`, then the driver version; `A-Z 0-9 _ .` alone. A
-    /// Blackwell report without CHIP_INFO counts as `GB100`, as NVIDIA does.
+    /// Shape: `NV_GPU_DRIVER_GH100_` or `NV_GPU_CC_DRIVER_` chip `_`, then the driver version; `A-Z 0-9 _ .`
+    /// alone. A Blackwell report without CHIP_INFO counts as `GB100`, as NVIDIA does.
     ///
     /// Errors: `GpuFieldMissing`, `GpuArchitectureUnknown`.
     pub fn driver_rim_id(&self) -> Result<String, Error> {
@@ -176,7 +177,8 @@ impl Report {
 
     /// Builds the id of the VBIOS's reference document.
     ///
-    /// Shape: `NV_GPU_VBIOS_` PROJECT `_` PROJECT_SKU `_` CHIP_SKU `_` VBIOS version without dots; `A-Z 0-9 _` alone.
+    /// Shape: `NV_GPU_VBIOS_` PROJECT `_` PROJECT_SKU `_` CHIP_SKU `_` VBIOS version without dots; `A-Z 0-9
+    /// _` alone.
     ///
     /// Errors: `GpuFieldMissing`.
     pub fn vbios_rim_id(&self) -> Result<String, Error> {
@@ -190,9 +192,9 @@ impl Report {
 
     /// Tells the mode that FEATURE_FLAG, PROTECTED_PCIE_STATUS and SWITCH_PDI name together.
     ///
-    /// Drivers before FEATURE_FLAG existed show the other two alone, so no single sign decides, and a sign that does
-    /// not fit the others is a contradiction. FEATURE_FLAG came with version 1 of the opaque data: earlier, it is one
-    /// too.
+    /// Drivers before FEATURE_FLAG existed show the other two alone, so no single sign decides, and a sign
+    /// that does not fit the others is a contradiction. FEATURE_FLAG came with version 1 of the opaque data:
+    /// earlier, it is one too.
     pub fn mode(&self) -> Mode {
         let Opaque { feature_flag, protected_pcie, switch_pdis, opaque_data_version, .. } = &self.opaque;
         if feature_flag.is_some() && opaque_data_version.unwrap_or(0) == 0 {
@@ -214,8 +216,8 @@ impl Report {
         }
     }
 
-    /// Returns the first RIM index where MSRSCNT and value disagree: a value is zero exactly if it was never extended.
-    /// A disagreement means a damaged or foreign report.
+    /// Returns the first RIM index where MSRSCNT and value disagree: a value is zero exactly if it was never
+    /// extended. A disagreement means a damaged or foreign report.
     pub fn miscounted(&self) -> Option<usize> {
         let counts = self.opaque.measurement_counts.as_deref()?;
         counts.iter().zip(&self.measurements).position(|(count, value)| (*count == 0) != value.is_zero())
@@ -237,8 +239,8 @@ fn constant(reader: &mut Reader<'_>, field: &'static str, expected: &[u8]) -> Re
     }
 }
 
-/// Reads measurement block `number`: number, specification 1 (DMTF), size 51, type 1 (digest of mutable firmware), size
-/// 48, value.
+/// Reads measurement block `number`: number, specification 1 (DMTF), size 51, type 1 (digest of mutable
+/// firmware), size 48, value.
 fn block(reader: &mut Reader<'_>, number: u8) -> Result<Digest<48>, Error> {
     let check = |field, expected: u32, actual: u32| match expected == actual {
         true => Ok(()),

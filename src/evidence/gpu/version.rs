@@ -10,8 +10,8 @@ pub const DRIVER_VERSION_LEN_MAX: usize = 32;
 
 /// A driver version; ordered by its numbers, and by its text where they are equal (`550.9` before `550.09`).
 ///
-/// Shape: two to four numbers of one to six digits with single dots between, such as `550.90.07` or `590.12`; at most
-/// 32 characters. So it can stand in an id, a URL and a file name.
+/// Shape: two to four numbers of one to six digits with single dots between, such as `550.90.07` or
+/// `590.12`; at most 32 characters. So it can stand in an id, a URL and a file name.
 ///
 /// Source: NVIDIA's published reports.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +54,8 @@ impl FromStr for DriverVersion {
 
 /// A VBIOS version, ordered by its numbers as its text reads.
 ///
-/// Shape: text `96.00.9F.00.01`, five pairs of hex digits, written in upper case; in a report eight bytes v0 to v7 for
-/// `v3.v2.v1.v0.v4`, v5 to v7 zero.
+/// Shape: text `96.00.9F.00.01`, five pairs of hex digits, written in upper case; in a report eight bytes v0
+/// to v7 for `v3.v2.v1.v0.v4`, v5 to v7 zero.
 ///
 /// Source: NVIDIA's published reports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
