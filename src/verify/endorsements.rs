@@ -1,8 +1,10 @@
 //! Endorsements gathered for a judgement, before it begins: nothing is awaited while judging.
 
+use std::sync::Arc;
+
 use super::snp::SnpEndorsements;
 use crate::endorse::{self, Certificate, OcspResponse, Rim};
-use crate::protocol::message::Bytes;
+use crate::protocol::message::{Bundle, Bytes};
 use crate::wire::Untrusted;
 
 /// Documents and answers of NVIDIA. What did not parse stands here too: it was given, and refuses where it was picked.
@@ -20,6 +22,15 @@ pub struct NvidiaEndorsements {
 pub struct Endorsements {
     pub amd: SnpEndorsements,
     pub nvidia: NvidiaEndorsements,
+}
+
+/// A port: where endorsements come from.
+///
+/// Contract: gives what is at hand for this request, in bounded time; what is missing is missing from the answer, never
+/// awaited and never an error. Nothing in the answer is believed before it is verified. May be called at once by many.
+pub trait Source: Send + Sync + 'static {
+    /// Gathers for a request.
+    fn gather(&self, bundle: &Bundle) -> impl Future<Output = Arc<Endorsements>> + Send;
 }
 
 impl Endorsements {

@@ -71,6 +71,8 @@ pub struct Snp {
     pub report: Report,
     /// `None` if no chain was found.
     pub line: Option<Line>,
+    /// The cloud provider that the certificate names; `None` for a chip's own key.
+    pub provider: Option<String>,
 }
 
 impl std::ops::Deref for Snp {
@@ -126,6 +128,10 @@ pub fn assess(
     });
     checks.record(tcb_order(&report));
     checks.record(signer(&report));
+    checks.record(match report.policy.debug() {
+        true => Check::fail(CheckName::Debug, Code::SnpDebug),
+        false => Check::pass(CheckName::Debug),
+    });
     checks.record(match &leaf {
         Some(leaf) => identity(&report, &leaf.product, &leaf.kind, issuer.as_ref().map(Issuer::line)),
         None => Check::unknown(CheckName::Identity, Code::SnpVekMissing),
@@ -136,7 +142,8 @@ pub fn assess(
         checks.record(report_data(expected, &report.report_data));
     }
     let line = issuer.as_ref().map(Issuer::line);
-    Part::assessed(&must, checks, Snp { report, line })
+    let provider = leaf.as_ref().and_then(Leaf::provider);
+    Part::assessed(&must, checks, Snp { report, line, provider })
 }
 
 /// The certificate of the signing key with what it says. Each thing is read for itself, so that one that is wrong
@@ -154,6 +161,14 @@ impl<'a> Leaf<'a> {
         let kind = product.clone().and_then(|product| vek::kind(certificate, product));
         let spls = product.clone().and_then(|product| vek::spls(certificate, product));
         Self { certificate, product, kind, spls }
+    }
+
+    /// Returns the cloud provider that a VLEK names.
+    fn provider(&self) -> Option<String> {
+        match &self.kind {
+            Ok(Kind::Vlek { csp_id }) => Some(csp_id.clone()),
+            Ok(Kind::Vcek { .. }) | Err(_) => None,
+        }
     }
 
     /// Picks the certificate that fits the report best: kind, then chip, then TCB, then window. It is checked like any;

@@ -51,3 +51,25 @@ pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
 pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
 /// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
 pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
+/// Bytes of a secret key file. Those written have at most 500.
+pub const KEY_FILE_LEN_MAX: usize = 4 * 1024;
+/// Bytes of `service.json`. Those written have about 4,000.
+pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
+/// Bytes of an enrolment as JSON: 64 KiB of key in base64url, the encapsulated key, the context.
+pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
+/// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
+pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
+/// Bytes of the canonical body of a log entry: 13 devices with 17 checks each take less than half.
+pub const ENTRY_LEN_MAX: usize = 128 * 1024;
+/// Bytes of a text in a log entry: a reason of three sentences.
+pub const ENTRY_TEXT_LEN_MAX: usize = 512;
+/// Findings that the verification of a log lists; further ones are counted.
+pub const LOG_FINDINGS_MAX: usize = 1000;
+/// Log keys that a log may have certified in its life: a rotation a month for eighty years.
+pub const LOG_KEYS_MAX: usize = 1024;
+/// Entries of one list in a policy: as many measurements as fit into `POLICY_LEN_MAX`, rounded.
+pub const POLICY_LIST_MAX: usize = 512;
+/// Characters of a text in a policy that is no id: a name, a person, a provider.
+pub const POLICY_TEXT_LEN_MAX: usize = 200;
+/// Bytes of the catalogue.
+pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;

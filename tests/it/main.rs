@@ -2,8 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(feature = "server")]
+mod custody;
 mod gpu;
+#[cfg(feature = "server")]
+mod identity;
 mod nvidia;
+#[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
 mod rim;
