@@ -70,8 +70,8 @@ pub fn vocabulary(house: &House, unused: &[&str], macros: &[&str]) -> Vec<String
         wrong.extend(in_path.map(|part| format!("{}: `{part}` names nothing of the field", file.path)));
         let tokens = &file.scan.tokens;
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Word) {
-            // The X.509 attribute is really called so.
-            let name = token.text.replace("common_name", "cn").replace("CommonName", "Cn");
+            // The X.509 attribute and the crate are really called so.
+            let name = token.text.replace("common_name", "cn").replace("hyper_util", "hyper");
             for part in parts(&name).iter().filter(|part| unused.contains(&part.as_str())) {
                 let at = file.at(token.line);
                 wrong.push(format!("{at}: `{part}` in `{}` is a word not used here", token.text));
