@@ -37,7 +37,13 @@ pub mod audit;
 pub mod release;
 
 #[cfg(feature = "server")]
+pub mod govern;
+
+#[cfg(feature = "server")]
 pub mod http;
+
+#[cfg(feature = "server")]
+pub mod store;
 
 #[cfg(feature = "server")]
 pub mod custody;

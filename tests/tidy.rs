@@ -194,7 +194,6 @@ const DOORS: &[Door] = &[
             "keys/context.rs",
             "keys/enrol.rs",
             "audit",
-            "govern",
             "release",
             "http",
             "agent",
@@ -239,11 +238,8 @@ const WORDS: &[Word] = &[
         sign: Tokens("unwrap_and_seal ("),
         places: &[("keys/seal.rs", Exactly(1)), ("release", Exactly(1))],
     },
-    Word {
-        name: "ReplyKey::sign",
-        sign: Ends("ReplyKey::sign"),
-        places: &[("release/reply.rs", Exactly(1))],
-    },
+    // A method call shows no type: `.sign(` is counted, and the key is not named on the way to it.
+    Word { name: "ReplyKey::sign", sign: Ends("ReplyKey::sign"), places: &[] },
     Word {
         name: ".sign(",
         sign: Method("sign"),
@@ -251,8 +247,8 @@ const WORDS: &[Word] = &[
             ("wire/crypto.rs", Exactly(4)),
             ("identity", Free),
             ("audit", Free),
-            ("release/ear.rs", Free),
-            ("release/reply.rs", Free),
+            ("release/ear.rs", Exactly(1)),
+            ("release/reply.rs", Exactly(1)),
             ("agent", Free),
             ("sim", Free),
             ("cli", Free),
