@@ -18,8 +18,9 @@ use claviger::protocol::message::{
 };
 use claviger::protocol::transcript;
 use claviger::sim::{GpuFields, Machine, MachineGpu, Tcb, Vendors};
-use claviger::verify::roots::{AmdAnchors, AmdLine};
+use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::terms::Line;
 use claviger::verify::{Caller, Ended, Endorsements, NvidiaEndorsements, Roots, Verifier};
 use claviger::wire::crypto::Ed25519Key;
 use claviger::wire::ids::{Pdi, StoreId};
@@ -246,7 +247,7 @@ fn roots(vendors: &Vendors) -> Roots {
     let certificate = |der: &[u8]| Certificate::from_der(der).unwrap();
     Roots {
         amd: vec![AmdAnchors {
-            line: AmdLine::Genoa,
+            line: Line::Genoa,
             ark: certificate(vendors.amd.ark_der()),
             ask: certificate(vendors.amd.ask_der()),
             asvk: None,
@@ -410,4 +411,62 @@ fn a_failed_check_is_never_granted_whatever_the_policy_says() {
     guest.instance = Ed25519Key::generate().unwrap().0;
     let decision = decided(&[activate(SIMULATOR[0])], &guest, 1);
     assert_eq!(outcome(&decision), ("denied", BTreeSet::from(["proof_invalid"])));
+}
+
+/// Appraises a published report under the strict defaults; `None` where there are no vectors.
+fn published(case: &str) -> Option<(claviger::policy::Status, Vec<Code>)> {
+    let folder = std::env::var("CLAVIGER_VECTORS")
+        .unwrap_or_else(|_| format!("{}/../shared/vectors", env!("CARGO_MANIFEST_DIR")));
+    let Ok(bytes) = std::fs::read(format!("{folder}/snp/cases/{case}/report.bin")) else {
+        println!("skipped: no vectors");
+        return None;
+    };
+    let report = claviger::evidence::snp::Report::parse(&bytes).unwrap();
+    // Version 2 names no CPU; the certificates of these are Milan's.
+    let line = report.line().or(Some(Line::Milan));
+    let view = claviger::policy::CpuView { report: &report, line, vlek_provider: None };
+    let appraisal = claviger::policy::appraise_snp_default(&view, &claviger::wire::Checks::new()).unwrap();
+    Some((appraisal.status(), appraisal.codes()))
+}
+
+#[test]
+fn published_reports_are_appraised_by_the_floors_of_their_own_model() {
+    use claviger::policy::Status::{Contraindicated, Warning};
+    let milan = Code::MilanNotAccepted;
+    let cases = [
+        // SMT on is a warning.
+        ("genoa-v3-aci", Warning, vec![Code::SnpSmtOn]),
+        ("genoa-v5-oak", Warning, vec![Code::SnpSmtOn]),
+        ("siena-v3-trustee-e2e", Warning, vec![Code::SnpSmtOn]),
+        ("turin-v5-aci", Warning, vec![Code::SnpSmtOn]),
+        ("milan-v3-aci", Contraindicated, vec![milan, Code::SnpSmtOn]),
+        // The host lowered REPORTED_TCB below the truth: the floor is about what was reported.
+        (
+            "milan-v3-dstack",
+            Contraindicated,
+            vec![milan, Code::SnpTcbBelowFloor, Code::SnpLaunchTcbBelowFloor, Code::SnpSmtOn],
+        ),
+    ];
+    for (case, status, codes) in cases {
+        let Some(found) = published(case) else { return };
+        assert_eq!(found, (status, codes), "{case}");
+    }
+}
+
+#[test]
+fn a_published_debug_guest_and_a_foreign_privilege_level_are_contraindicated() {
+    for (case, expected) in [
+        ("milan-v2-debug-policy", vec![Code::SnpDebug, Code::SnpReportVersion2, Code::SnpAliasCheckMissing]),
+        (
+            "milan-v3-vlek-aws-vmpl1",
+            vec![Code::SnpVmplMismatch, Code::SnpProvisionalFirmware, Code::SnpVlekProviderNotListed],
+        ),
+        ("milan-v2-trustee", vec![Code::SnpReportVersion2, Code::SnpProvisionalFirmware]),
+    ] {
+        let Some((status, codes)) = published(case) else { return };
+        assert_eq!(status, claviger::policy::Status::Contraindicated, "{case}");
+        for code in expected {
+            assert!(codes.contains(&code), "{case}: {code} among {codes:?}");
+        }
+    }
 }
