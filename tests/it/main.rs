@@ -11,6 +11,8 @@ mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
+#[cfg(feature = "sim")]
+mod policy;
 mod rim;
 #[cfg(feature = "sim")]
 mod sim;
