@@ -12,7 +12,7 @@ use crate::http::listen::Wire;
 use crate::identity::Identity;
 use crate::protocol::role::Role;
 use crate::release::ear::Issuer;
-use crate::release::service::{Ports, Service};
+use crate::release::service::{Adapters, Ports, Service};
 use crate::store::{Clock as StoreClock, Opening, RowMac, Store};
 use crate::verify::{Roots, Verifier};
 use crate::wire::UnixSeconds;
@@ -98,16 +98,9 @@ pub async fn service(config: &Config, roots: Roots) -> Result<Arc<Service<Embedd
     let epoch =
         store.read::<_, StoreError, _>(|tx| tx.meta().map(|meta| meta.epoch)).await.map_err(store_failure)?;
     let issuer = Issuer { base: config.service.issuer.clone() };
-    Ok(Arc::new(Service::new(
-        store,
-        custodian,
-        Folder::new(&config.endorsements.dir),
-        SystemClock,
-        identity,
-        Verifier::new(roots),
-        issuer,
-        epoch,
-    )))
+    let source = Folder::new(&config.endorsements.dir);
+    let adapters = Adapters { store, custodian, source, clock: SystemClock };
+    Ok(Arc::new(Service::new(adapters, identity, Verifier::new(roots), issuer, epoch)))
 }
 
 /// Verifies the whole log, and lets releases begin if it holds.

@@ -15,8 +15,8 @@ use crate::store::LogCopy;
 /// The audit log.
 #[derive(Subcommand)]
 pub enum Audit {
-    /// Check a whole log of a copied database against pinned roots: every altered, dropped, reordered or truncated entry
-    /// is named, and so is an older copy.
+    /// Check a whole log of a copied database against pinned roots: every altered, dropped, reordered or truncated
+    /// entry is named, and so is an older copy.
     Verify(Verify),
 }
 

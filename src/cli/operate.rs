@@ -9,10 +9,10 @@ use super::config::Config;
 use super::{Failure, Status, assemble, clock, files};
 use crate::custody::folder;
 use crate::govern::{Change, Permit, change};
-use crate::identity::Identity;
+use crate::identity::{Fresh, Identity};
 use crate::keys::{KeyContext, KeyRing as _, enrol};
 use crate::policy::document::Policy;
-use crate::policy::in_force::Policies as _;
+use crate::policy::in_force::{Policies as _, Rules, in_force};
 use crate::protocol::role::Role;
 use crate::store::Store;
 use crate::wire::ids::{KeyId, TenantId};
@@ -23,7 +23,8 @@ use crate::wire::txn::StoreError;
 /// Tenant keys of a local store.
 #[derive(Subcommand)]
 pub enum Key {
-    /// Enrol a key, or a new version of one. It is sealed to the service's enrolment key, then wrapped by the custodian.
+    /// Enrol a key, or a new version of one. It is sealed to the service's enrolment key, then wrapped by the
+    /// custodian.
     Add(AddKey),
     /// List the keys of a tenant.
     List(OfTenant),
@@ -233,9 +234,9 @@ async fn list_policies(of: OfTenant) -> Result<Status, Failure> {
     let active = local.store.read::<_, StoreError, _>(move |tx| tx.active(&tenant));
     println!("{:<64} {:>8} name", "digest", "sequence");
     for activation in active.await.map_err(assemble::store_failure)? {
-        let shown = activation.as_shown();
-        let name = Policy::parse(&shown.document).map(|policy| policy.name.to_string()).unwrap_or_default();
-        println!("{:<64} {:>8} {name}", shown.digest.to_string(), shown.sequence);
+        let active = in_force(activation).map_err(|error| Failure::Usage(error.to_string()))?;
+        let (digest, name) = (Rules::<Fresh>::digest(&active), &Rules::<Fresh>::policy(&active).name);
+        println!("{:<64} {:>8} {name}", digest.to_string(), active.sequence());
     }
     Ok(Status::Good)
 }

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::endorse::{Certificate, Crl, OcspResponse, Rim, pem};
-use crate::protocol::message::Bundle;
 use crate::verify::Endorsements;
-use crate::verify::endorsements::Source;
+use crate::verify::endorsements::{Source, Wanted};
 use crate::wire::Untrusted;
 use crate::wire::limits;
 
@@ -58,7 +57,7 @@ impl Folder {
 }
 
 impl Source for Folder {
-    async fn gather(&self, _: &Bundle) -> Arc<Endorsements> {
+    async fn gather(&self, _: &Wanted) -> Arc<Endorsements> {
         self.look()
     }
 }

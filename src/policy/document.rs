@@ -114,8 +114,8 @@ impl Policy {
     ///
     /// Shape: TOML, or JSON beginning with `{`; at most `POLICY_LEN_MAX` bytes; unknown and repeated fields refused.
     ///
-    /// Errors: `DocumentLength`, `DocumentDepth`, `DocumentSyntax`; `SchemaUnknown`; `FieldUnknown` with the nearest known
-    /// name, `FieldMissing`, `FieldRepeated`, `FieldValue`, each with its full path; `SectionNotBuilt` and
+    /// Errors: `DocumentLength`, `DocumentDepth`, `DocumentSyntax`; `SchemaUnknown`; `FieldUnknown` with the nearest
+    /// known name, `FieldMissing`, `FieldRepeated`, `FieldValue`, each with its full path; `SectionNotBuilt` and
     /// `ProfileNotBuilt` for what is known and not built; `CodeNotFixed`, `WorkloadNotFixed`, `BindingUnreachable`,
     /// `RiskUnknown`.
     ///

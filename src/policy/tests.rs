@@ -279,10 +279,12 @@ fn each_change_gives_exactly_its_codes() {
 
 #[test]
 fn warnings_do_not_refuse() {
-    for (change, code) in [
-        ((|world| world.snp().platform_info = PlatformInfo(0x25)) as fn(&mut World), Code::SnpSmtOn),
+    type Change = fn(&mut World);
+    let cases: [(Change, Code); 2] = [
+        (|world| world.snp().platform_info = PlatformInfo(0x25), Code::SnpSmtOn),
         (|world| world.facts().ready = Switch::On, Code::GpuReadyEarly),
-    ] {
+    ];
+    for (change, code) in cases {
         let mut world = World::good();
         change(&mut world);
         let appraisal = appraise(&policy(SAME), &world.view(), now()).unwrap();

@@ -54,7 +54,7 @@ fn stored(row: KeyRow) -> Stored {
 
 impl KeyRing for Tx {
     fn key(&mut self, tenant: &TenantId, key: &KeyId) -> Result<Option<KeyRow>, StoreError> {
-        let newest = self.stored_keys(tenant)?.into_iter().filter(|row| row.key == *key).next_back();
+        let newest = self.stored_keys(tenant)?.into_iter().rfind(|row| row.key == *key);
         newest.map(|row| self.ring_row(row)).transpose()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::snp::SnpEndorsements;
 use crate::endorse::{self, Certificate, Crl, OcspResponse, Rim, vek};
+use crate::evidence::gpu::Report as GpuReport;
 use crate::evidence::snp::Report;
 use crate::protocol::message::{Bundle, Bytes};
 use crate::wire::{Untrusted, limits};
@@ -25,13 +26,37 @@ pub struct Endorsements {
     pub nvidia: NvidiaEndorsements,
 }
 
+/// What the evidence of one request asks for, as it states it itself: enough to look for endorsements, and nothing to
+/// believe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// CHIP_ID and REPORTED_TCB of the SNP report; `None` if it does not parse.
+    pub chip: Option<([u8; 64], [u8; 8])>,
+    /// Ids of the RIMs, each once.
+    pub rims: Vec<String>,
+}
+
+impl Wanted {
+    /// Reads what a request asks for.
+    pub fn of(bundle: &Bundle) -> Self {
+        let evidence = bundle.evidence();
+        let report = Report::parse(&evidence.cpu.report).ok();
+        let gpus = evidence.gpus.iter().filter_map(|gpu| GpuReport::parse(&gpu.report).ok());
+        let mut rims: Vec<String> =
+            gpus.flat_map(|gpu| [gpu.driver_rim_id(), gpu.vbios_rim_id()]).filter_map(Result::ok).collect();
+        rims.sort();
+        rims.dedup();
+        Self { chip: report.map(|report| (report.chip_id, report.reported_tcb.raw())), rims }
+    }
+}
+
 /// A port: where endorsements come from.
 ///
 /// Contract: gives what is at hand for this request, in bounded time; what is missing is missing from the answer, never
 /// awaited and never an error. Nothing in the answer is believed before it is verified. May be called at once by many.
 pub trait Source: Send + Sync + 'static {
     /// Gathers for a request.
-    fn gather(&self, bundle: &Bundle) -> impl Future<Output = Arc<Endorsements>> + Send;
+    fn gather(&self, wanted: &Wanted) -> impl Future<Output = Arc<Endorsements>> + Send;
 }
 
 impl Endorsements {
