@@ -4,6 +4,8 @@
 
 #[cfg(feature = "server")]
 mod custody;
+#[cfg(all(feature = "agent", feature = "sim"))]
+mod agent;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
