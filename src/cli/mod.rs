@@ -16,6 +16,8 @@ mod catalogue;
 mod clock;
 #[cfg(feature = "server")]
 mod config;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod demo;
 mod explain;
 #[cfg(feature = "verifier")]
 mod files;
@@ -98,6 +100,9 @@ enum Command {
     /// Show service classes, controls, residual risks and the support list.
     #[cfg(feature = "verifier")]
     Catalogue(catalogue::Show),
+    /// See it work: the real service, a guest that gets its key, guests that are refused. Needs no hardware.
+    #[cfg(all(feature = "server", feature = "sim"))]
+    Demo(demo::Demo),
     /// Tell what a code means and what to do about it.
     Explain(explain::Explain),
     /// Renew the service's online keys under its offline roots.
@@ -144,6 +149,8 @@ pub fn run() -> ExitCode {
         Command::Audit(audit) => audit.run(),
         #[cfg(feature = "verifier")]
         Command::Catalogue(show) => show.run(),
+        #[cfg(all(feature = "server", feature = "sim"))]
+        Command::Demo(demo) => demo.run(),
         Command::Explain(explain) => explain.run(),
         #[cfg(feature = "server")]
         Command::Identity(identity) => identity.run(),

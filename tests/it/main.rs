@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
-#[cfg(feature = "server")]
-mod custody;
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
+#[cfg(feature = "server")]
+mod custody;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
