@@ -18,6 +18,7 @@ mod clock;
 mod config;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod demo;
+#[cfg(any(feature = "verifier", feature = "agent"))]
 mod explain;
 #[cfg(feature = "verifier")]
 mod files;
@@ -104,6 +105,7 @@ enum Command {
     #[cfg(all(feature = "server", feature = "sim"))]
     Demo(demo::Demo),
     /// Tell what a code means and what to do about it.
+    #[cfg(any(feature = "verifier", feature = "agent"))]
     Explain(explain::Explain),
     /// Renew the service's online keys under its offline roots.
     #[cfg(feature = "server")]
@@ -151,6 +153,7 @@ pub fn run() -> ExitCode {
         Command::Catalogue(show) => show.run(),
         #[cfg(all(feature = "server", feature = "sim"))]
         Command::Demo(demo) => demo.run(),
+        #[cfg(any(feature = "verifier", feature = "agent"))]
         Command::Explain(explain) => explain.run(),
         #[cfg(feature = "server")]
         Command::Identity(identity) => identity.run(),
