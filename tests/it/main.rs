@@ -1,0 +1,6 @@
+//! Integration tests: one binary.
+
+#[cfg(feature = "server")]
+mod store;
+#[cfg(feature = "server")]
+mod store_sqlite;
