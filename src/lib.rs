@@ -1,7 +1,7 @@
 //! claviger: a confidential-computing attestation and key-release broker.
 //!
-//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key -> audit
-//! entry -> reply. The rooms below stand in that order; each imports only rooms above it.
+//! bytes -> parsed evidence -> authentic parts -> verified claims -> decision -> reserved devices -> sealed key
+//! -> audit entry -> reply. The rooms below stand in that order; each imports only rooms above it.
 
 #![deny(unsafe_code)]
 
@@ -21,11 +21,34 @@ pub mod endorse;
 #[cfg(feature = "verifier")]
 pub mod verify;
 
+#[cfg(feature = "verifier")]
+pub mod policy;
+
 #[cfg(feature = "server")]
 pub mod lease;
 
 #[cfg(feature = "server")]
+pub mod keys;
+
+#[cfg(feature = "server")]
 pub mod audit;
+
+#[cfg(feature = "verifier")]
+pub mod release;
+
+#[cfg(feature = "server")]
+pub mod http;
 
 #[cfg(feature = "server")]
 pub mod store;
+
+#[cfg(feature = "server")]
+pub mod custody;
+
+#[cfg(feature = "server")]
+pub mod fetch;
+
+#[cfg(feature = "sim")]
+pub mod sim;
+
+pub mod cli;

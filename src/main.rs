@@ -1,3 +1,7 @@
 //! The `claviger` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    claviger::cli::run()
+}

@@ -4,10 +4,12 @@
 //! Promise: what the log says happened cannot be altered, dropped, reordered or cut off without being named by whoever
 //! holds the pinned roots and remembers a checkpoint. No clock, file, network or SQL is here: time and storage come in.
 
+pub mod append;
 pub mod entry;
 pub mod error;
 pub mod finding;
 pub mod ledger;
+pub mod recorded;
 pub mod tree;
 pub mod verify;
 

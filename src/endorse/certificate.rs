@@ -105,6 +105,7 @@ impl Certificate {
         if !rest.is_empty() {
             return Err(syntax("nothing after the certificate"));
         }
+        super::der::certificate_frame(der).map_err(|wrong| syntax(wrong.expected))?;
         if parsed.version() != X509Version::V3 {
             return Err(syntax("version 3"));
         }

@@ -1,16 +1,79 @@
 //! What endorsements can be wrong in.
 
+use super::ocsp::ResponseStatus;
 use crate::wire::text::foreign;
 use crate::wire::{Code, limits};
 
 /// Why an endorsement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    CertificateAlgorithm { oid: String },
-    CertificateKey { oid: String },
-    CertificateLength { len: usize },
-    CertificateSyntax { what: String },
-    Pem { what: String },
+    CertificateAlgorithm {
+        oid: String,
+    },
+    CertificateKey {
+        oid: String,
+    },
+    CertificateLength {
+        len: usize,
+    },
+    CertificateSyntax {
+        what: String,
+    },
+    CrlLength {
+        len: usize,
+    },
+    CrlSyntax {
+        what: &'static str,
+    },
+    GpuChain {
+        what: String,
+    },
+    GpuChainCount {
+        count: usize,
+    },
+    GpuChainExtension {
+        what: &'static str,
+    },
+    /// More bytes than an OCSP answer may have.
+    OcspLength {
+        len: usize,
+    },
+    /// The responder gave no answer.
+    OcspStatus {
+        status: ResponseStatus,
+    },
+    OcspSyntax {
+        offset: usize,
+        expected: &'static str,
+    },
+    Pem {
+        what: String,
+    },
+    RimLength {
+        len: usize,
+    },
+    RimSyntax {
+        offset: usize,
+        expected: String,
+    },
+    VekAlgorithm {
+        expected: &'static str,
+    },
+    VekCriticalExtension {
+        oid: String,
+    },
+    VekExtensionEncoding {
+        oid: &'static str,
+    },
+    VekExtensionMissing {
+        oid: &'static str,
+    },
+    VekKind {
+        actual: String,
+    },
+    VekProduct {
+        name: String,
+    },
 }
 
 impl Error {
@@ -22,6 +85,19 @@ impl Error {
             | Self::CertificateLength { .. }
             | Self::CertificateSyntax { .. }
             | Self::Pem { .. } => Code::CertificateMalformed,
+            Self::CrlLength { .. } | Self::CrlSyntax { .. } => Code::SnpCrlMalformed,
+            Self::VekAlgorithm { .. } => Code::SnpVekAlgorithm,
+            Self::VekCriticalExtension { .. } => Code::SnpVekCriticalExtension,
+            Self::VekExtensionEncoding { .. } => Code::SnpVekExtensionEncoding,
+            Self::VekExtensionMissing { .. } => Code::SnpVekExtensionMissing,
+            Self::VekKind { .. } => Code::SnpVekKind,
+            Self::VekProduct { .. } => Code::SnpProductUnknown,
+            Self::OcspLength { .. } | Self::OcspSyntax { .. } => Code::OcspMalformed,
+            Self::OcspStatus { status } => status.code(),
+            Self::RimLength { .. } | Self::RimSyntax { .. } => Code::RimMalformed,
+            Self::GpuChain { .. } | Self::GpuChainCount { .. } | Self::GpuChainExtension { .. } => {
+                Code::GpuChainMalformed
+            }
         }
     }
 }
@@ -41,7 +117,47 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::CertificateSyntax { what } => write!(f, "expected {what} in the certificate"),
+            Self::CrlLength { len } => {
+                write!(f, "expected a revocation list of at most {} bytes; {len} given", limits::CRL_LEN_MAX)
+            }
+            Self::CrlSyntax { what } => write!(f, "expected {what} in the revocation list"),
+            Self::GpuChain { what } => write!(f, "device chain: {what}"),
+            Self::GpuChainCount { count } => {
+                write!(f, "expected 5 certificates in the device chain; {count} given")
+            }
+            Self::GpuChainExtension { what } => {
+                write!(f, "expected a well-formed {what} in the leaf certificate")
+            }
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
+            Self::VekAlgorithm { expected } => write!(f, "expected {expected} in the certificate"),
+            Self::VekCriticalExtension { oid } => {
+                write!(f, "expected no critical extension in the certificate; {} is one", foreign(oid))
+            }
+            Self::VekExtensionEncoding { oid } => {
+                write!(f, "extension {oid} of the certificate has another form or value than its product's")
+            }
+            Self::VekExtensionMissing { oid } => write!(f, "expected extension {oid} in the certificate"),
+            Self::VekKind { actual } => {
+                write!(f, "expected a VCEK with hwID or a VLEK with CSP id; {} given", foreign(actual))
+            }
+            Self::VekProduct { name } => {
+                write!(f, "expected a product of the lines Genoa, Milan or Turin; {} given", foreign(name))
+            }
+            Self::OcspLength { len } => {
+                write!(f, "expected an OCSP answer of at most {} bytes; {len} given", limits::OCSP_LEN_MAX)
+            }
+            Self::OcspStatus { status } => {
+                write!(f, "expected a successful OCSP answer; the responder says {}", status.text())
+            }
+            Self::OcspSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the OCSP answer")
+            }
+            Self::RimLength { len } => {
+                write!(f, "expected a RIM of at most {} bytes; {len} given", limits::RIM_LEN_MAX)
+            }
+            Self::RimSyntax { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the RIM")
+            }
         }
     }
 }

@@ -5,6 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::error::Error;
 
+/// Tells whether bytes begin like PEM: no DER does.
+pub fn is_pem(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"-----BEGIN ")
+}
+
 /// Reads the blocks labelled `label`.
 ///
 /// Shape: `-----BEGIN label-----`, base64 with line breaks, `-----END label-----`, repeated; white space around. At

@@ -1,3 +1,9 @@
 //! Bytes to SEV-SNP, GPU and other evidence.
 //!
 //! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.
+
+pub mod error;
+pub mod gpu;
+pub mod snp;
+
+pub use error::Error;

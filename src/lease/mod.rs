@@ -1,10 +1,10 @@
 //! Spent challenges, and who holds which device until when.
 //!
-//! Promise: a challenge is redeemed by one bundle, a device is in one lease at a time. Ports `Challenges`, `Leases`,
-//! `Quotas`, `Standing`; time comes in.
+//! Promise: one grant for one challenge, one instance for one device, over all replicas.
 
+pub mod hold;
 pub mod ports;
+pub mod redeem;
 
-pub use ports::{
-    Challenges, Claimed, Freeze, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent, Standing, Subject,
-};
+pub use hold::{Held, Holding, Settled, end, hold, settle};
+pub use redeem::{Redeemed, Redemption, redeem};

@@ -9,8 +9,8 @@ use crate::wire::text::foreign;
 
 /// Parses a document.
 ///
-/// Shape: at most `len_max` bytes of UTF-8, nesting at most `JSON_DEPTH_MAX`, unknown and repeated fields refused by the
-/// schema of `T`, nothing after it.
+/// Shape: at most `len_max` bytes of UTF-8, nesting at most `JSON_DEPTH_MAX`, unknown and repeated fields refused by
+/// the schema of `T`, nothing after it.
 ///
 /// Errors: `Json` naming `document`.
 pub fn parse<T: DeserializeOwned>(document: &'static str, bytes: &[u8], len_max: usize) -> Result<T, Error> {

@@ -131,8 +131,8 @@ impl Checkpoint {
         format!("{}\n\u{2014} {} {line}\n", self.text(), self.origin)
     }
 
-    /// Reads a signed note and verifies its signature by `public_key`, which must stand under the origin's name. Lines of
-    /// other signers (witnesses) are passed over.
+    /// Reads a signed note and verifies its signature by `public_key`, which must stand under the origin's name.
+    /// Lines of other signers (witnesses) are passed over.
     ///
     /// Errors: `Receipt`.
     pub fn verified(note: &str, public_key: &[u8]) -> Result<Self, Error> {

@@ -48,6 +48,11 @@ pub fn evidence_digest(evidence: &Evidence, facts: &[u8]) -> Digest<48> {
     transcript.field(facts).sha384()
 }
 
+/// Stands in place of the evidence digest where a request carries no evidence: at the end of a lease.
+pub fn no_evidence() -> Digest<48> {
+    Transcript::new("claviger/v1/evidence-none").sha384()
+}
+
 /// Builds what the instance key signs.
 pub fn proof(challenge: &[u8], head_hash: &Digest<48>, evidence: &Digest<48>) -> Vec<u8> {
     Transcript::new("claviger/v1/proof")

@@ -110,6 +110,15 @@ impl Cells {
         self.int()?.try_into().map_err(|_| self.wrong())
     }
 
+    /// Takes a count, index or sequence, where there is one.
+    pub fn number_if_any(&mut self) -> Result<Option<u64>, StoreError> {
+        match self.next()? {
+            Value::Int(int) => int.try_into().map(Some).map_err(|_| self.wrong()),
+            Value::Null => Ok(None),
+            Value::Blob(_) | Value::Text(_) => Err(self.wrong()),
+        }
+    }
+
     /// Takes a small number.
     pub fn number_u32(&mut self) -> Result<u32, StoreError> {
         self.int()?.try_into().map_err(|_| self.wrong())

@@ -17,7 +17,7 @@ use super::migrate;
 use super::rows::RowMac;
 use super::sql::{BEGIN_READING, BEGIN_WRITING, Db, Slot, corrupt, unavailable};
 use super::standing;
-use super::tx::{Clock, Shared, Tx};
+use super::tx::{Shared, TimeSource, Tx};
 use super::watch::Watch;
 use crate::wire::ids::{Mode, StoreId};
 use crate::wire::txn::{self, StoreError, Transact, Transaction as _, Txn};
@@ -30,7 +30,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Opening {
     pub path: PathBuf,
     pub row_mac: RowMac,
-    pub clock: Clock,
+    pub time: TimeSource,
 }
 
 /// An embedded store in one SQLite file.
@@ -82,6 +82,11 @@ impl Store {
     /// Returns the store's id.
     pub fn id(&self) -> StoreId {
         self.shared.store
+    }
+
+    /// Returns whether the store trusts real vendors or simulated ones.
+    pub fn mode(&self) -> Mode {
+        self.shared.mode
     }
 
     /// Tells whether the store can be written to, by writing: for readiness, on every replica.
@@ -214,17 +219,18 @@ fn start(
     new: Option<(StoreId, Mode)>,
     mut db: Db,
 ) -> Result<(Arc<Shared>, PathBuf), StoreError> {
-    let Opening { path, row_mac, clock } = opening;
+    let Opening { path, row_mac, time } = opening;
     let watch = Watch::new(&path);
     watch.check()?;
     db.connect(&options(&path, Access::Write), watch.generation())?;
     db.execute(BEGIN_WRITING, Vec::new())?;
     migrate::forward(&mut db)?;
-    let store = match new {
-        Some((store, _)) => store,
-        None => standing::store_id(&mut db)?,
+    let (store, mode) = match new {
+        Some(new) => new,
+        None => standing::stated(&mut db)?,
     };
-    let shared = Arc::new(Shared { row_mac, clock, watch, store, log_size_seen: AtomicI64::new(0) });
+    let log_size_seen = AtomicI64::new(0);
+    let shared = Arc::new(Shared { row_mac, time, mode, watch, store, log_size_seen });
     let mut tx = Tx::begun(db, shared.clone());
     let done = match new {
         Some((store, mode)) => tx.put_new_meta(store, mode),
@@ -243,7 +249,7 @@ fn start(
 /// Checks that a new connection leads to the store of before, and that it is not older than it was seen.
 fn same_store(tx: &mut Tx) -> Result<(), StoreError> {
     let meta = tx.meta()?;
-    if meta.store != tx.shared.store {
+    if (meta.store, meta.mode) != (tx.shared.store, tx.shared.mode) {
         return Err(corrupt(format!("expected store {}; this is {}", tx.shared.store, meta.store)));
     }
     let (size, seen) = (tx.log_end()?.size, tx.shared.log_size_seen.load(Ordering::SeqCst));

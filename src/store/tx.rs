@@ -8,7 +8,7 @@ use super::rows::RowMac;
 use super::sql::{self, Cells, Db, Value, corrupt, unavailable};
 use super::watch::Watch;
 use crate::wire::UnixSeconds;
-use crate::wire::ids::StoreId;
+use crate::wire::ids::{Mode, StoreId};
 use crate::wire::txn::{StoreError, Transaction};
 
 /// Seconds that the clocks of database and replica may lie apart.
@@ -16,7 +16,7 @@ const CLOCKS_APART_S_MAX: i64 = 2;
 
 /// Where the time of a store comes from.
 #[derive(Clone, Debug)]
-pub enum Clock {
+pub enum TimeSource {
     /// The database.
     Database,
     /// A number of seconds that somebody sets: for tests and simulated runs.
@@ -26,7 +26,8 @@ pub enum Clock {
 /// What the transactions of one store share.
 pub(super) struct Shared {
     pub row_mac: RowMac,
-    pub clock: Clock,
+    pub time: TimeSource,
+    pub mode: Mode,
     pub watch: Watch,
     pub store: StoreId,
     /// The largest size of the log that a transaction of this process saw committed.
@@ -81,13 +82,13 @@ impl Tx {
 
     /// Reads the time of the database.
     pub(super) fn database_time(&mut self) -> Result<UnixSeconds, StoreError> {
-        let clock = self.shared.clock.clone();
-        match clock {
-            Clock::Database => {
+        let time = self.shared.time.clone();
+        match time {
+            TimeSource::Database => {
                 let row = self.db.row(sql::NOW, Vec::new())?.ok_or_else(|| corrupt("no time"))?;
                 Cells::of("now", row).time()
             }
-            Clock::Set(seconds) => {
+            TimeSource::Set(seconds) => {
                 let seconds = seconds.load(Ordering::SeqCst);
                 UnixSeconds::new(seconds)
                     .ok_or_else(|| StoreError::Clock { what: format!("{seconds} s is no time") })

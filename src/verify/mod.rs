@@ -4,12 +4,28 @@
 //! state changes its cost and never its answer. Appraisal and policy are absent on purpose.
 
 pub mod authentic;
+pub mod binding;
+pub mod claims;
+pub mod endorsements;
+pub mod gpu;
+pub mod nvidia;
+pub mod ocsp;
 pub mod part;
+pub mod reference;
+pub mod rim;
 pub mod roots;
 mod signed;
+pub mod snp;
+pub mod terms;
+pub mod verdict;
+pub mod verifier;
 pub mod warm;
 
 pub use authentic::Authentic;
+pub use binding::{Caller, Ended, Guest, Stranger, Unverified, Verified};
+pub use claims::{Claims, Cpu, Subject};
+pub use endorsements::{Endorsements, NvidiaEndorsements};
 pub use part::Part;
 pub use roots::Roots;
+pub use verifier::Verifier;
 pub use warm::Warm;

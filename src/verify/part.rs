@@ -22,6 +22,11 @@ impl<T> Part<T> {
         Self { checks, shown: None, authentic: false }
     }
 
+    /// A part of which something did not parse, with the checks of what did. Never authentic.
+    pub(super) fn unread(checks: Checks) -> Self {
+        Self { checks, shown: None, authentic: false }
+    }
+
     /// A part that parsed. It is authentic if each check in `must` was made, and no check of authenticity failed or
     /// stayed unknown.
     pub(super) fn assessed(must: &[CheckName], checks: Checks, value: T) -> Self {
@@ -39,6 +44,21 @@ impl<T> Part<T> {
     /// Shows what was parsed, believed or not.
     pub fn shown(&self) -> Option<&T> {
         self.shown.as_ref()
+    }
+
+    /// Takes what was parsed, believed or not.
+    pub fn into_shown(self) -> Option<T> {
+        self.shown
+    }
+
+    /// Tells whether the value is authentic; to use it as such, take it by `into_authentic`.
+    pub fn is_authentic(&self) -> bool {
+        self.authentic && self.shown.is_some()
+    }
+
+    /// Changes the value and keeps what was found out about it.
+    pub(super) fn map<U>(self, change: fn(T) -> U) -> Part<U> {
+        Part { checks: self.checks, shown: self.shown.map(change), authentic: self.authentic }
     }
 
     /// Takes the value if it is authentic.

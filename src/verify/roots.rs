@@ -1,6 +1,7 @@
 //! The pinned trust anchors: compiled in, replaced for test evidence alone.
 
 use crate::endorse::{Certificate, Error};
+use crate::evidence::snp::Line as AmdLine;
 
 const MILAN: [&[u8]; 3] = [
     include_bytes!("../../certs/amd-ark-milan.der"),
@@ -19,29 +20,6 @@ const TURIN: [&[u8]; 3] = [
 ];
 const NVIDIA_DEVICE: &[u8] = include_bytes!("../../certs/nvidia-device-identity-ca.der");
 const NVIDIA_RIM: &[u8] = include_bytes!("../../certs/nvidia-corim-signing-root-ca.der");
-
-/// AMD's product lines, each with its own root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AmdLine {
-    Genoa,
-    Milan,
-    Turin,
-}
-
-impl AmdLine {
-    /// Every line.
-    pub const ALL: [Self; 3] = [Self::Genoa, Self::Milan, Self::Turin];
-
-    /// Returns the name as AMD's certificates write it.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Genoa => "Genoa",
-            Self::Milan => "Milan",
-            Self::Turin => "Turin",
-        }
-    }
-}
 
 /// The anchors of one AMD product line.
 #[derive(Clone, Debug)]

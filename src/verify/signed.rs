@@ -1,7 +1,7 @@
 //! Whether one certificate's key signed another's bytes.
 
-use crate::endorse::{PublicKey, SignatureAlgorithm};
-use crate::wire::crypto::{self, CryptoError, P384Signature};
+use crate::endorse::{Certificate, PublicKey, SignatureAlgorithm};
+use crate::wire::crypto::{self, CryptoError, P384_SIGNATURE_LEN, P384Signature};
 
 /// Verifies a signature of a vendor's algorithm under a vendor's key.
 ///
@@ -24,9 +24,36 @@ pub fn signature(
     }
 }
 
+/// Verifies an ECDSA P-384 signature in fixed form.
+///
+/// Errors: `BadSignature`, also for a key of another kind.
+pub fn fixed_p384(
+    key: &PublicKey,
+    message: &[u8],
+    signature: &[u8; P384_SIGNATURE_LEN],
+) -> Result<(), CryptoError> {
+    match key {
+        PublicKey::P384(point) => crypto::verify_p384(point, message, P384Signature::Fixed(signature)),
+        PublicKey::Rsa4096(_) => Err(CryptoError::BadSignature),
+    }
+}
+
+/// Tells whether every critical extension is one that claviger judges: basic constraints, key usage, extended key
+/// usage.
+///
+/// Source: RFC 5280, section 4.2.
+pub fn critical_are_known(certificate: &Certificate) -> bool {
+    let known = ["2.5.29.15", "2.5.29.19", "2.5.29.37"];
+    certificate
+        .extensions
+        .iter()
+        .all(|extension| !extension.critical || known.contains(&extension.oid.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::verify::roots::{AmdLine, Roots};
+    use crate::evidence::snp::Line as AmdLine;
+    use crate::verify::roots::Roots;
     use crate::verify::warm::Warm;
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::signed;
 use crate::endorse::{Certificate, PublicKey, SignatureAlgorithm};
 use crate::wire::Digest;
-use crate::wire::crypto::CryptoError;
+use crate::wire::crypto::{CryptoError, P384_SIGNATURE_LEN};
 use crate::wire::transcript::Transcript;
 
 /// Signatures remembered before the oldest is forgotten; about 100 bytes each.
@@ -42,13 +42,40 @@ impl Warm {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoError> {
-        let (kind, bytes): (&[u8], &[u8]) = match key {
-            PublicKey::P384(point) => (b"p384", point),
-            PublicKey::Rsa4096(key) => (b"rsa4096", key),
-        };
         let scheme: &[u8] = match algorithm {
             SignatureAlgorithm::EcdsaSha384 => b"ecdsa-sha384",
             SignatureAlgorithm::RsaPssSha384 => b"rsa-pss-sha384",
+        };
+        self.remembered(key, scheme, message, signature, || {
+            signed::signature(key, algorithm, message, signature)
+        })
+    }
+
+    /// Verifies an ECDSA P-384 signature in fixed form over an endorsement, as RIM documents carry it.
+    ///
+    /// Errors: `BadSignature`.
+    pub fn fixed_p384(
+        &self,
+        key: &PublicKey,
+        message: &[u8],
+        signature: &[u8; P384_SIGNATURE_LEN],
+    ) -> Result<(), CryptoError> {
+        self.remembered(key, b"ecdsa-sha384-fixed", message, signature, || {
+            signed::fixed_p384(key, message, signature)
+        })
+    }
+
+    fn remembered(
+        &self,
+        key: &PublicKey,
+        scheme: &[u8],
+        message: &[u8],
+        signature: &[u8],
+        check: impl FnOnce() -> Result<(), CryptoError>,
+    ) -> Result<(), CryptoError> {
+        let (kind, bytes): (&[u8], &[u8]) = match key {
+            PublicKey::P384(point) => (b"p384", point),
+            PublicKey::Rsa4096(key) => (b"rsa4096", key),
         };
         let digest = Transcript::new("claviger/v1/warm")
             .field(kind)
@@ -61,7 +88,7 @@ impl Warm {
         if self.good.lock().unwrap_or_else(PoisonError::into_inner).known.contains(&digest) {
             return Ok(());
         }
-        signed::signature(key, algorithm, message, signature)?;
+        check()?;
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
         if good.known.insert(digest) {
             good.order.push_back(digest);
@@ -88,7 +115,8 @@ impl Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::roots::{AmdLine, Roots};
+    use crate::evidence::snp::Line as AmdLine;
+    use crate::verify::roots::Roots;
     use crate::wire::crypto;
 
     #[test]

@@ -355,6 +355,13 @@ impl RsaKey {
     }
 }
 
+#[cfg(feature = "sim")]
+impl std::fmt::Debug for RsaKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RsaKey(..)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -74,6 +74,12 @@ name!(
     "a key id (1 to 128 of a-z, 0-9, `-`, `_`, `.`, `/`)"
 );
 name!(
+    /// A release policy's name within its tenant: 1 to 128 of `a-z 0-9 - _ .`.
+    PolicyName,
+    |b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'),
+    "a policy name (1 to 128 of a-z, 0-9, `-`, `_`, `.`)"
+);
+name!(
     /// Who may accept an attestation result: 1 to 128 visible ASCII characters without quotes and backslash.
     Audience,
     |b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\' | b'`'),

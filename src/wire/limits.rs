@@ -10,8 +10,8 @@ pub const GPU_CHAIN_LEN_MAX: usize = 5120;
 pub const GPU_REPORT_LEN_MAX: usize = 8192;
 /// Bytes of a CRL. Those seen have 890.
 pub const CRL_LEN_MAX: usize = 64 * 1024;
-/// Revoked entries of a CRL.
-pub const CRL_ENTRIES_MAX: usize = 4096;
+/// Revoked entries of a CRL: AMD's have at most one. The smallest are 20 bytes, so this binds before the length does.
+pub const CRL_ENTRIES_MAX: usize = 2048;
 /// Bytes of an OCSP response. Those seen have about 1,000.
 pub const OCSP_LEN_MAX: usize = 8 * 1024;
 /// Bytes of a RIM document. Those seen have 18 to 26 KB.
@@ -36,6 +36,29 @@ pub const KEYS_MAX: usize = 16;
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a file that `verify` reads.
 pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// VCEKs and VLEKs sent with one SNP report: one is needed, a host's table has both kinds, each perhaps issued twice.
+pub const SNP_VEKS_MAX: usize = 4;
+/// Other certificates sent with one SNP report: ASK, ASVK and ARK, with room.
+pub const SNP_CHAIN_MAX: usize = 8;
+/// Revocation lists given for one SNP report: two paths for each of three lines, with room.
+pub const SNP_CRLS_MAX: usize = 8;
+/// Seconds by which an OCSP answer may seem to come from the future: how far a verifier's clock may be behind.
+pub const OCSP_SKEW_S_MAX: i64 = 300;
+/// Seconds for which an OCSP answer without nextUpdate is in force.
+pub const OCSP_WITHOUT_NEXT_S_MAX: i64 = 3600;
+/// Seconds for which an OCSP answer is in force at most: no nonce bounds its replay, so its age does. NVIDIA's answers
+/// last exactly as long.
+pub const OCSP_AGE_S_MAX: i64 = 24 * 3600;
+/// Opaque fields of a GPU report. Those seen have at most 17; NVIDIA names 30.
+pub const GPU_OPAQUE_FIELDS_MAX: usize = 64;
+/// Bytes of a secret key file. Those written have at most 500.
+pub const KEY_FILE_LEN_MAX: usize = 4 * 1024;
+/// Bytes of `service.json`. Those written have about 4,000.
+pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
+/// Bytes of an enrolment as JSON: 64 KiB of key in base64url, the encapsulated key, the context.
+pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
+/// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
+pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
 /// Bytes of the canonical body of a log entry: 13 devices with 17 checks each take less than half.
 pub const ENTRY_LEN_MAX: usize = 128 * 1024;
 /// Bytes of a text in a log entry: a reason of three sentences.
@@ -44,3 +67,9 @@ pub const ENTRY_TEXT_LEN_MAX: usize = 512;
 pub const LOG_FINDINGS_MAX: usize = 1000;
 /// Log keys that a log may have certified in its life: a rotation a month for eighty years.
 pub const LOG_KEYS_MAX: usize = 1024;
+/// Entries of one list in a policy: as many measurements as fit into `POLICY_LEN_MAX`, rounded.
+pub const POLICY_LIST_MAX: usize = 512;
+/// Characters of a text in a policy that is no id: a name, a person, a provider.
+pub const POLICY_TEXT_LEN_MAX: usize = 200;
+/// Bytes of the catalogue.
+pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;

@@ -58,6 +58,12 @@ impl fmt::Display for UnixSeconds {
     }
 }
 
+/// The clock, as a port: rooms that need the time between two awaits are given one.
+pub trait Clock: Send + Sync + 'static {
+    /// Returns the time of this machine.
+    fn now(&self) -> UnixSeconds;
+}
+
 /// A signed window of validity; both ends are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Window {

@@ -1,5 +1,20 @@
-//! Integration tests: one binary.
+//! Flows across rooms, and real evidence: one binary.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
+
+#[cfg(feature = "server")]
+mod custody;
+mod gpu;
+#[cfg(feature = "server")]
+mod identity;
+mod nvidia;
+#[cfg(feature = "sim")]
+mod nvidia_simulated;
+mod ocsp;
+mod rim;
+#[cfg(feature = "sim")]
+mod sim;
+mod snp;
 #[cfg(feature = "server")]
 mod store;
 #[cfg(feature = "server")]

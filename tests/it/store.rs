@@ -9,7 +9,7 @@ use claviger::audit::ledger::{
 use claviger::audit::tree::roots_from_consistency;
 use claviger::audit::verify::{Pins, Report, verify};
 use claviger::audit::{self, StoredEntry};
-use claviger::lease::{
+use claviger::lease::ports::{
     Challenges, Claimed, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent, Standing,
 };
 use claviger::protocol::receipt::{Checkpoint, log_origin, root_from_proof};
@@ -146,7 +146,7 @@ pub async fn an_error_of_the_work_leaves_nothing_behind<S: Tested>(store: S) {
     let failed: Result<(), _> = done(&store, move |tx| {
         by.append(tx, &alarm("x"), at(1001))?;
         assert_eq!(tx.claim(&digest(1), &digest(2), at(1100))?, Claimed::First);
-        assert_eq!(tx.put(&lease(1, &[1]), at(1001))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &lease(1, &[1]), at(1001))?, Placement::Placed);
         assert_eq!(tx.raise_epoch()?, 2);
         Err(StoreError::Unavailable { what: "enough".to_string() })
     })
@@ -214,7 +214,7 @@ pub async fn a_device_is_in_one_lease_of_many<S: Tested>(store: S) {
         let store = store.clone();
         // All share device 100.
         let row = lease(n, &[n, 100]);
-        tasks.spawn(async move { done(&store, move |tx| tx.put(&row, at(1000))).await.unwrap() });
+        tasks.spawn(async move { done(&store, move |tx| Leases::put(tx, &row, at(1000))).await.unwrap() });
     }
     let all = tasks.join_all().await;
     assert_eq!(all.iter().filter(|placed| **placed == Placement::Placed).count(), 1, "{all:?}");
@@ -225,7 +225,7 @@ pub async fn a_device_is_in_one_lease_of_many<S: Tested>(store: S) {
     let winner = held[0].pdis[0];
     for n in (1..=16u8).filter(|n| pdi(*n) != winner) {
         assert_eq!(
-            done(&store, move |tx| tx.put(&lease(50 + n, &[n]), at(1000))).await,
+            done(&store, move |tx| Leases::put(tx, &lease(50 + n, &[n]), at(1000))).await,
             Ok(Placement::Placed)
         );
     }
@@ -233,9 +233,9 @@ pub async fn a_device_is_in_one_lease_of_many<S: Tested>(store: S) {
 
 pub async fn a_lease_frees_its_devices_when_its_last_second_is_over<S: Tested>(store: S) {
     done(&store, |tx| {
-        assert_eq!(tx.put(&lease(1, &[1, 2]), at(1000))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &lease(1, &[1, 2]), at(1000))?, Placement::Placed);
         assert_eq!(tx.on_devices(&[pdi(2), pdi(1)], at(1600))?, [lease(1, &[1, 2])]);
-        assert_eq!(tx.put(&lease(2, &[2, 3]), at(1600))?, Placement::Taken(pdi(2)));
+        assert_eq!(Leases::put(tx, &lease(2, &[2, 3]), at(1600))?, Placement::Taken(pdi(2)));
         assert_eq!(tx.lapsed(at(1600), 10)?, []);
         Ok(())
     })
@@ -248,7 +248,7 @@ pub async fn a_lease_frees_its_devices_when_its_last_second_is_over<S: Tested>(s
         let id = lease(1, &[]).id;
         assert_eq!(tx.set_state(&id, LeaseState::Live, at(2000), at(1601))?, Placement::Over);
         let later = LeaseRow { until: at(2200), ..lease(2, &[2, 3]) };
-        assert_eq!(tx.put(&later, at(1601))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &later, at(1601))?, Placement::Placed);
         assert_eq!(tx.on_devices(&[pdi(1), pdi(2)], at(1601))?, [later]);
         // The lapsed one is marked, once, and takes nothing from the newer one.
         assert_eq!(tx.set_state(&id, LeaseState::Ended, at(1600), at(1601))?, Placement::Placed);
@@ -264,18 +264,18 @@ pub async fn a_lease_frees_its_devices_when_its_last_second_is_over<S: Tested>(s
 pub async fn an_ended_lease_never_comes_back<S: Tested>(store: S) {
     done(&store, |tx| {
         let row = LeaseRow { state: LeaseState::Held, until: at(1030), ..lease(1, &[1]) };
-        assert_eq!(tx.put(&row, at(1000))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &row, at(1000))?, Placement::Placed);
         assert_eq!(tx.set_state(&row.id, LeaseState::Live, at(1600), at(1030))?, Placement::Placed);
         assert_eq!(tx.lease(&row.id)?, Some(lease(1, &[1])));
         let renewed =
             LeaseRow { until: at(2000), policy: digest(8), supersede: true, epoch: 3, ..lease(1, &[1]) };
-        assert_eq!(tx.put(&renewed, at(1500))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &renewed, at(1500))?, Placement::Placed);
         assert_eq!(tx.lease(&row.id)?.as_ref(), Some(&renewed));
         assert_eq!(tx.set_state(&row.id, LeaseState::Ended, at(1500), at(1500))?, Placement::Placed);
         assert_eq!(tx.on_devices(&[pdi(1)], at(1500))?, []);
-        assert_eq!(tx.put(&renewed, at(1500))?, Placement::Over);
+        assert_eq!(Leases::put(tx, &renewed, at(1500))?, Placement::Over);
         assert_eq!(tx.set_state(&row.id, LeaseState::Live, at(2000), at(1500))?, Placement::Over);
-        assert_eq!(tx.put(&lease(2, &[1]), at(1500))?, Placement::Placed);
+        assert_eq!(Leases::put(tx, &lease(2, &[1]), at(1500))?, Placement::Placed);
         let unknown = LeaseId::new([99; 16]);
         assert_eq!(tx.set_state(&unknown, LeaseState::Live, at(2000), at(1500))?, Placement::Over);
         Ok(())
@@ -285,7 +285,7 @@ pub async fn an_ended_lease_never_comes_back<S: Tested>(store: S) {
 }
 
 pub async fn a_lease_keeps_its_tenant_instance_and_devices<S: Tested>(store: S) {
-    done(&store, |tx| tx.put(&lease(1, &[1, 2]), at(1000))).await.map(drop).unwrap();
+    done(&store, |tx| Leases::put(tx, &lease(1, &[1, 2]), at(1000))).await.map(drop).unwrap();
     let changes: [fn(&mut LeaseRow); 7] = [
         |row| row.tenant = tenant("b"),
         |row| row.instance_key = digest(77),
@@ -298,7 +298,7 @@ pub async fn a_lease_keeps_its_tenant_instance_and_devices<S: Tested>(store: S) 
     for (n, change) in changes.into_iter().enumerate() {
         let mut row = lease(1, &[1, 2]);
         change(&mut row);
-        let refused = done(&store, move |tx| tx.put(&row, at(1000))).await;
+        let refused = done(&store, move |tx| Leases::put(tx, &row, at(1000))).await;
         assert_eq!(refused.map_err(|error| error.code()), Err(Code::StoreCorrupt), "{n}");
     }
 }
@@ -309,7 +309,7 @@ pub async fn an_instance_is_found_by_its_report_or_else_by_its_key<S: Tested>(st
         let by_key = LeaseRow { instance_key: digest(1), ..lease(2, &[2]) };
         let other = LeaseRow { tenant: tenant("b"), ..lease(3, &[3]) };
         for row in [&by_report, &by_key, &other] {
-            assert_eq!(tx.put(row, at(1000))?, Placement::Placed);
+            assert_eq!(Leases::put(tx, row, at(1000))?, Placement::Placed);
         }
         let mut found = |tenant: &str, key, report: Option<u8>| {
             let report = report.map(digest);

@@ -1,0 +1,72 @@
+//! Files as people have them: binary, PEM, hex or base64, told apart by content.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Failure;
+use crate::wire::limits;
+
+/// Reads a file of at most `EVIDENCE_FILE_LEN_MAX` bytes.
+///
+/// Errors: `Failure::Usage` naming the file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(limits::EVIDENCE_FILE_LEN_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| wrong(error.to_string()))?;
+    match u64::try_from(bytes.len()) {
+        Ok(len) if len <= limits::EVIDENCE_FILE_LEN_MAX => Ok(bytes),
+        _ => Err(wrong(format!("expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX))),
+    }
+}
+
+/// Reads a binary document that may also be written as hex or base64 text.
+///
+/// Text is taken for what it must be: only hex digits and white space is hex, else only the base64 alphabet and white
+/// space is base64; everything else is binary.
+///
+/// Errors: `Failure::Usage` naming the file.
+pub fn read_binary(path: &Path) -> Result<Vec<u8>, Failure> {
+    Ok(decoded(read(path)?))
+}
+
+fn decoded(bytes: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+    let joined: String = text.split_ascii_whitespace().collect();
+    if joined.is_empty() {
+        return bytes;
+    }
+    let digits = joined.strip_prefix("0x").unwrap_or(&joined);
+    if let Ok(decoded) = hex::decode(digits) {
+        return decoded;
+    }
+    STANDARD.decode(&joined).unwrap_or(bytes)
+}
+
+/// Reads hex text of exactly `N` bytes, given as an argument.
+///
+/// Errors: `Failure::Usage` naming the option.
+pub fn hex_argument<const N: usize>(option: &str, text: &str) -> Result<[u8; N], Failure> {
+    crate::wire::text::from_lower_hex(&text.trim().to_ascii_lowercase())
+        .map_err(|what| Failure::Usage(format!("{option}: {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_forms_are_told_apart_by_content() {
+        assert_eq!(decoded(b"0x00ff\n10".to_vec()), [0x00, 0xff, 0x10]);
+        assert_eq!(decoded(b"AP8Q/w==\n".to_vec()), [0x00, 0xff, 0x10, 0xff]);
+        assert_eq!(decoded(vec![0x00, 0xff, 0xfe]), [0x00, 0xff, 0xfe]);
+        assert_eq!(decoded(b"<xml/>".to_vec()), b"<xml/>");
+        assert_eq!(decoded(Vec::new()), b"");
+    }
+}

@@ -1,0 +1,66 @@
+//! Claims as results show them: what the evidence states, whether or not it was believed.
+
+use serde_json::{Value, json};
+
+use crate::evidence::snp::{Cpuid, Tcb};
+use crate::verify::gpu::Gpu;
+use crate::verify::snp::Snp;
+
+/// The claims of an SEV-SNP report.
+pub fn snp(snp: &Snp) -> Value {
+    let report = &snp.report;
+    json!({
+        "kind": "snp",
+        "version": report.version,
+        "product": snp.line.or_else(|| report.line()).map(|line| line.text()),
+        "cpuid": report.cpuid.as_ref().map(Cpuid::to_string),
+        "guest_svn": report.guest_svn,
+        "policy": format!("{:#x}", report.policy.0),
+        "debug": report.policy.debug(),
+        "migrate_ma": report.policy.migrate_ma(),
+        "smt_allowed": report.policy.smt(),
+        "vmpl": report.vmpl,
+        "platform_info": format!("{:#x}", report.platform_info.0),
+        "signing_key": report.signer.to_string(),
+        "measurement": report.measurement,
+        "host_data": report.host_data,
+        "report_data": hex::encode(report.report_data),
+        "id_key_digest": report.id_key_digest,
+        "author_key_digest": report.author_key_digest,
+        "report_id": report.report_id,
+        "chip_id": hex::encode(report.chip_id),
+        "reported_tcb": tcb(&report.reported_tcb),
+        "committed_tcb": tcb(&report.committed_tcb),
+        "current_tcb": tcb(&report.current_tcb),
+        "launch_tcb": tcb(&report.launch_tcb),
+        "current_version": report.current_version.to_string(),
+        "committed_version": report.committed_version.to_string(),
+    })
+}
+
+fn tcb(tcb: &Tcb) -> String {
+    tcb.to_string()
+}
+
+/// The claims of GPU evidence.
+pub fn gpu(gpu: &Gpu) -> Value {
+    let opaque = &gpu.report.opaque;
+    json!({
+        "kind": "gpu",
+        "architecture": gpu.architecture.map(|architecture| architecture.chip()),
+        "pdi": gpu.pdi,
+        "device_key_sha256": gpu.device_key,
+        "leaf_serial": hex::encode(&gpu.leaf_serial),
+        "driver_version": opaque.driver_version.as_ref().map(ToString::to_string),
+        "vbios_version": opaque.vbios_version.map(|version| version.to_string()),
+        "driver_rim_id": gpu.driver_rim_id,
+        "vbios_rim_id": gpu.vbios_rim_id,
+        "mode": format!("{:?}", gpu.mode).to_lowercase(),
+        "nonce": hex::encode(gpu.report.request_nonce),
+        "fwid": opaque.fwid,
+        "unknown_fields": opaque.unknown,
+        "mismatched_indices": gpu.comparison.as_ref().map(|comparison| {
+            comparison.mismatched.iter().map(|mismatch| mismatch.index).collect::<Vec<u8>>()
+        }),
+    })
+}

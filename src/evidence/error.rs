@@ -1,0 +1,189 @@
+//! What evidence can be wrong in.
+
+use super::snp::{Cpuid, VERSIONS};
+use crate::wire::text::foreign;
+use crate::wire::{Code, limits};
+
+/// Why evidence does not parse, or does not say what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    GpuArchitectureUnknown {
+        gpu_info: u64,
+    },
+    GpuBlock {
+        number: u8,
+        field: &'static str,
+        expected: u32,
+        actual: u32,
+    },
+    GpuBlockCount {
+        count: u8,
+    },
+    GpuConstant {
+        field: &'static str,
+        offset: usize,
+    },
+    GpuFieldId {
+        id: u16,
+    },
+    GpuFieldMissing {
+        field: &'static str,
+    },
+    GpuFieldRepeated {
+        id: u16,
+    },
+    GpuFieldSize {
+        field: &'static str,
+        expected: usize,
+        actual: usize,
+    },
+    GpuFieldText {
+        field: &'static str,
+        text: String,
+    },
+    GpuFieldsMany,
+    GpuOpaqueVersion {
+        version: u16,
+    },
+    GpuRecordLength {
+        expected: u32,
+        actual: u32,
+    },
+    GpuReportLength {
+        len: usize,
+    },
+    GpuShort {
+        offset: usize,
+        needed: usize,
+        left: usize,
+    },
+    GpuSwitch,
+    GpuTrailing {
+        len: usize,
+    },
+    /// A version-2 SNP report whose TCB does not have the layout of the generations that emitted version 2.
+    SnpGeneration {
+        field: &'static str,
+    },
+    /// An SNP report of another length than the format's.
+    SnpLength {
+        actual_len: usize,
+    },
+    /// A CPU family and model that no supported product line has.
+    SnpProduct {
+        cpuid: Cpuid,
+    },
+    /// Bytes or bits of an SNP report that must be zero.
+    SnpReserved {
+        field: &'static str,
+        offset: usize,
+    },
+    /// An SNP signature algorithm other than ECDSA P-384 with SHA-384.
+    SnpSignatureAlgorithm {
+        algorithm: u32,
+    },
+    /// An SNP report version that is not supported.
+    SnpVersion {
+        version: u32,
+    },
+}
+
+impl Error {
+    /// Returns the stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::SnpGeneration { .. } => Code::SnpGenerationUnknown,
+            Self::SnpLength { .. } => Code::SnpReportLength,
+            Self::SnpProduct { .. } => Code::SnpProductUnknown,
+            Self::SnpReserved { .. } => Code::SnpReservedNotZero,
+            Self::SnpSignatureAlgorithm { .. } => Code::SnpSignatureAlgorithm,
+            Self::SnpVersion { .. } => Code::SnpReportVersion,
+            Self::GpuArchitectureUnknown { .. } => Code::GpuArchitectureUnknown,
+            Self::GpuBlock { .. }
+            | Self::GpuBlockCount { .. }
+            | Self::GpuConstant { .. }
+            | Self::GpuRecordLength { .. }
+            | Self::GpuReportLength { .. }
+            | Self::GpuShort { .. } => Code::GpuReportMalformed,
+            Self::GpuFieldMissing { .. } => Code::GpuFieldMissing,
+            Self::GpuFieldId { .. }
+            | Self::GpuFieldSize { .. }
+            | Self::GpuFieldText { .. }
+            | Self::GpuFieldsMany => Code::GpuFieldMalformed,
+            Self::GpuFieldRepeated { .. } => Code::GpuFieldRepeated,
+            Self::GpuOpaqueVersion { .. } => Code::GpuOpaqueVersion,
+            Self::GpuSwitch => Code::GpuSwitchUnsupported,
+            Self::GpuTrailing { .. } => Code::GpuReportTrailing,
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SnpGeneration { field } => write!(
+                f,
+                "expected a report of version 3 or later, which names its CPU generation; version 2 with {field} \
+                 outside the layout of Milan and Genoa"
+            ),
+            Self::SnpLength { actual_len } => {
+                write!(f, "expected a report of {} bytes; {actual_len} given", super::snp::REPORT_LEN)
+            }
+            Self::SnpProduct { cpuid } => {
+                write!(f, "expected a CPU of the lines Genoa, Milan or Turin; {cpuid} given")
+            }
+            Self::SnpReserved { field, offset } => {
+                write!(f, "expected zero in {field}; the byte at offset {offset:#05x} is not")
+            }
+            Self::SnpSignatureAlgorithm { algorithm } => {
+                write!(f, "expected SIGNATURE_ALGO 1 (ECDSA P-384 with SHA-384); {algorithm} given")
+            }
+            Self::SnpVersion { version } => write!(
+                f,
+                "report version {version} is not supported; expected {} to {}",
+                VERSIONS.start(),
+                VERSIONS.end()
+            ),
+            Self::GpuArchitectureUnknown { gpu_info } => {
+                write!(f, "expected GPU_INFO 0x180 (GH100) or 0x1a0 (GB100); {gpu_info:#x} given")
+            }
+            Self::GpuBlock { number, field, expected, actual } => {
+                write!(f, "expected {field} {expected} in measurement block {number}; {actual} given")
+            }
+            Self::GpuBlockCount { count } => {
+                write!(f, "expected 64 measurement blocks of a GPU; {count} given")
+            }
+            Self::GpuConstant { field, offset } => write!(f, "expected {field} at offset {offset}"),
+            Self::GpuFieldId { id } => write!(f, "opaque field {id} is not allowed in a GPU report"),
+            Self::GpuFieldMissing { field } => write!(f, "expected the opaque field {field}; it is absent"),
+            Self::GpuFieldRepeated { id } => write!(f, "expected each opaque field once; {id} stands twice"),
+            Self::GpuFieldSize { field, expected, actual } => {
+                write!(f, "expected {expected} bytes of {field}; {actual} given")
+            }
+            Self::GpuFieldText { field, text } => {
+                write!(f, "{} is not a value of {field}", foreign(text))
+            }
+            Self::GpuFieldsMany => {
+                write!(f, "expected at most {} opaque fields", limits::GPU_OPAQUE_FIELDS_MAX)
+            }
+            Self::GpuOpaqueVersion { version } => {
+                write!(f, "expected OPAQUE_DATA_VERSION 0 or 1; {version} given")
+            }
+            Self::GpuRecordLength { expected, actual } => {
+                write!(f, "expected a measurement record of {expected} bytes; {actual} given")
+            }
+            Self::GpuReportLength { len } => {
+                write!(f, "expected a report of at most {} bytes; {len} given", limits::GPU_REPORT_LEN_MAX)
+            }
+            Self::GpuShort { offset, needed, left } => {
+                write!(f, "expected {needed} bytes at offset {offset}; {left} are left")
+            }
+            Self::GpuSwitch => f.write_str("expected the report of a GPU; this is the report of an NVSwitch"),
+            Self::GpuTrailing { len } => {
+                write!(f, "expected nothing after the signature; {len} bytes follow")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,121 @@
+//! A folder of endorsements, read again when it changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::endorse::{Certificate, Crl, OcspResponse, Rim, pem};
+use crate::protocol::message::Bundle;
+use crate::verify::Endorsements;
+use crate::verify::endorsements::Source;
+use crate::wire::Untrusted;
+use crate::wire::limits;
+
+/// Files of one folder.
+pub const FILES_MAX: usize = 4096;
+
+/// A folder of files as vendors give them, told apart by name: `*.vek.der`, `*.chain.pem`, `*.crl`, `*.rim.xml`,
+/// `*.ocsp.der`. Other names are passed over.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    read: Mutex<Read>,
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    /// Name, time of change and length of each file that was read.
+    stamp: Vec<(PathBuf, Option<SystemTime>, u64)>,
+    endorsements: Arc<Endorsements>,
+    faults: Vec<String>,
+}
+
+impl Folder {
+    /// Takes a folder; it may be empty, and need not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), read: Mutex::default() }
+    }
+
+    /// Returns what could not be read at the last look, a sentence each.
+    pub fn faults(&self) -> Vec<String> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).faults.clone()
+    }
+
+    /// Looks whether anything changed, and reads it then.
+    pub fn look(&self) -> Arc<Endorsements> {
+        let stamp = stamp(&self.path);
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.stamp != stamp {
+            let (endorsements, faults) = load(&stamp);
+            for fault in &faults {
+                tracing::warn!(fault, "an endorsement was left out");
+            }
+            *read = Read { stamp, endorsements: Arc::new(endorsements), faults };
+        }
+        read.endorsements.clone()
+    }
+}
+
+impl Source for Folder {
+    async fn gather(&self, _: &Bundle) -> Arc<Endorsements> {
+        self.look()
+    }
+}
+
+fn stamp(path: &Path) -> Vec<(PathBuf, Option<SystemTime>, u64)> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let mut stamp: Vec<_> = entries
+        .filter_map(Result::ok)
+        .take(FILES_MAX)
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((entry.path(), metadata.modified().ok(), metadata.len()))
+        })
+        .collect();
+    stamp.sort();
+    stamp
+}
+
+fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsements, Vec<String>) {
+    let mut endorsements = Endorsements::default();
+    let mut faults = Vec::new();
+    for (path, _, len) in files {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if *len > limits::EVIDENCE_FILE_LEN_MAX {
+            faults.push(format!("{name}: expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX));
+            continue;
+        }
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                faults.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        if let Err(fault) = shelve(&mut endorsements, &name, &bytes) {
+            faults.push(format!("{name}: {fault}"));
+        }
+    }
+    (endorsements, faults)
+}
+
+/// Parses one file into its place.
+fn shelve(into: &mut Endorsements, name: &str, bytes: &[u8]) -> Result<(), crate::endorse::Error> {
+    let certificates = || match pem::is_pem(bytes) {
+        true => Certificate::list_from_pem(bytes, limits::GPU_CHAIN_LEN_MAX * 4),
+        false => Certificate::from_der(bytes).map(|certificate| vec![certificate]),
+    };
+    if name.contains(".vek.") {
+        into.amd.veks.extend(certificates()?.into_iter().map(Ok));
+    } else if name.contains(".chain.") {
+        into.amd.chain.extend(certificates()?.into_iter().map(Ok));
+    } else if name.contains(".crl") {
+        into.amd.crls.push(Ok(Crl::from_bytes(bytes)?));
+    } else if name.contains(".rim.") {
+        into.nvidia.rims.push(Ok(Untrusted::new(Rim::parse(bytes)?)));
+    } else if name.contains(".ocsp.") {
+        into.nvidia.ocsp.push(Ok(OcspResponse::parse(bytes)?));
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The only table from codes to HTTP status.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+
+use crate::audit::recorded::Reply;
+use crate::protocol::message::Problem;
+use crate::release::reply::problem;
+use crate::wire::Code;
+use crate::wire::code::Family;
+
+/// Returns the status that a code is answered with outside of a recorded reply.
+pub fn status(code: Code) -> u16 {
+    match code {
+        Code::RequestTooLarge => 413,
+        Code::ProtocolVersion => 426,
+        Code::RouteUnknown => 404,
+        Code::MethodNotAllowed => 405,
+        _ => match code.family() {
+            Family::Request | Family::Shape => 400,
+            Family::Authenticity | Family::Floor | Family::Policy => 403,
+            Family::Unavailable => 503,
+        },
+    }
+}
+
+/// Answers with an unsigned problem document.
+pub fn refuse(code: Code, retry_after_s: Option<u32>) -> Response<Body> {
+    let status = status(code);
+    respond(status, &problem(status, code, retry_after_s))
+}
+
+fn respond(status: u16, problem: &Problem) -> Response<Body> {
+    // INVARIANT: a problem document holds texts and numbers alone, which JSON always can.
+    let body = serde_json::to_vec(problem).unwrap_or_default();
+    let mut response = send(&Reply { status, body });
+    let headers = response.headers_mut();
+    if let Some(seconds) = problem.retry_after_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Sends a reply as it was recorded.
+pub fn send(reply: &Reply) -> Response<Body> {
+    let kind = match reply.status {
+        200 => "application/json",
+        _ => "application/problem+json",
+    };
+    let mut response = Response::new(Body::from(reply.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Sends a JSON document.
+pub fn json(value: &serde_json::Value) -> Response<Body> {
+    send(&Reply { status: 200, body: value.to_string().into_bytes() })
+}

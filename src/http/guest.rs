@@ -1,0 +1,124 @@
+//! The guest plane: challenge, attest, renew, end.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::http::Response;
+use axum::routing::post;
+use serde::Deserialize;
+
+use super::error::{json, refuse, send};
+use crate::protocol::head::Operation;
+use crate::protocol::json as protocol_json;
+use crate::protocol::message::{self, AttestRequest, ChallengeReply};
+use crate::release::attest::{Answer, attest};
+use crate::release::service::{Ports, Service};
+use crate::release::{end, strangers};
+use crate::wire::crypto;
+use crate::wire::time::Clock as _;
+use crate::wire::{Code, limits};
+
+type Shared<P> = State<Arc<Service<P>>>;
+type Peer = ConnectInfo<SocketAddr>;
+
+/// Builds the routes of the guest listener.
+pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
+    Router::new()
+        .route("/attest/challenge", post(challenge::<P>))
+        .route("/attest", post(release::<P>))
+        .route("/attest/renew", post(renew::<P>))
+        .route("/attest/end", post(stop::<P>))
+        .fallback(|| async { refuse(Code::RouteUnknown, None) })
+        .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed, None) })
+        .layer(DefaultBodyLimit::max(limits::ATTEST_BODY_LEN_MAX))
+        .with_state(service)
+}
+
+/// Body of a challenge's request: `{}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+async fn challenge<P: Ports>(State(service): Shared<P>, body: Result<Bytes, Rejection>) -> Response<Body> {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return too_large(&rejection),
+    };
+    if protocol_json::parse::<Nothing>("request", &body, limits::GUEST_BODY_LEN_MAX).is_err() {
+        return refuse(Code::RequestMalformed, None);
+    }
+    let place = service.place(crate::protocol::head::Plane::Guest);
+    match service.identity.challenge().make(service.clock.now(), place) {
+        Ok(made) => {
+            let reply = ChallengeReply {
+                challenge: message::Bytes(made.bytes),
+                nonce: message::Bytes(made.nonce.to_vec()),
+                expires_at: made.expires_at,
+            };
+            serde_json::to_value(&reply)
+                .map_or_else(|_| refuse(Code::StoreUnavailable, Some(1)), |value| json(&value))
+        }
+        Err(_) => refuse(Code::StoreUnavailable, Some(1)),
+    }
+}
+
+async fn release<P: Ports>(state: Shared<P>, peer: Peer, body: Result<Bytes, Rejection>) -> Response<Body> {
+    serve(state, peer, body, Operation::Release).await
+}
+
+async fn renew<P: Ports>(state: Shared<P>, peer: Peer, body: Result<Bytes, Rejection>) -> Response<Body> {
+    serve(state, peer, body, Operation::Renew).await
+}
+
+async fn stop<P: Ports>(state: Shared<P>, peer: Peer, body: Result<Bytes, Rejection>) -> Response<Body> {
+    serve(state, peer, body, Operation::End).await
+}
+
+type Rejection = axum::extract::rejection::BytesRejection;
+
+async fn serve<P: Ports>(
+    State(service): Shared<P>,
+    ConnectInfo(peer): Peer,
+    body: Result<Bytes, Rejection>,
+    operation: Operation,
+) -> Response<Body> {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return too_large(&rejection),
+    };
+    let parsed: Result<AttestRequest, _> =
+        protocol_json::parse("request", &body, limits::ATTEST_BODY_LEN_MAX);
+    let answer = match (parsed, operation) {
+        (Ok(request), Operation::Release | Operation::Renew) => attest(&service, operation, request).await,
+        (Ok(request), Operation::End) => end::end(&service, request).await,
+        (Err(error), _) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
+    };
+    match answer {
+        Answer::Recorded(recorded) => send(&recorded.into_reply()),
+        Answer::Unavailable(error) => {
+            tracing::warn!(code = error.code().text(), detail = %error, "no decision");
+            refuse(error.code(), Some(error.retry_after_s()))
+        }
+        Answer::Stranger(stranger) => {
+            let code = stranger.code();
+            let address: IpAddr = peer.ip();
+            match strangers::note(&service, address, code, crypto::sha256(&[&body])).await {
+                Ok(()) => refuse(code, None),
+                Err(error) => {
+                    tracing::warn!(code = error.code().text(), detail = %error, "a stranger was not recorded");
+                    refuse(error.code(), Some(1))
+                }
+            }
+        }
+    }
+}
+
+fn too_large(rejection: &Rejection) -> Response<Body> {
+    match rejection.status().as_u16() {
+        413 => refuse(Code::RequestTooLarge, None),
+        _ => refuse(Code::RequestMalformed, None),
+    }
+}

@@ -1,0 +1,278 @@
+//! The gate `Held`: the devices of a grant are reserved for its instance and for nobody else.
+
+use super::ports::{LeaseRow, LeaseState, Leases, Placement, Quotas, Spent, Standing, Subject};
+use super::redeem::Redeemed;
+use crate::policy::decide::Granted;
+use crate::policy::document::OnConflict;
+use crate::protocol::head::Operation;
+use crate::verify::{Claims, Cpu};
+use crate::wire::crypto::{self, CryptoError};
+use crate::wire::ids::{LeaseId, Pdi};
+use crate::wire::txn::{Staged, StoreError, Txn};
+use crate::wire::{Code, Digest, UnixSeconds};
+
+/// Seconds for which devices are reserved while keys are unwrapped.
+pub const RESERVATION_S: i64 = 30;
+/// Reservations of one tenant in one minute.
+pub const RESERVATIONS_PER_MINUTE_MAX: u64 = 6_000;
+
+/// The devices of this grant are reserved for its instance and nobody else.
+#[must_use]
+#[derive(Debug)]
+pub struct Held {
+    granted: Granted,
+    lease: LeaseId,
+    /// Until when the reservation stands.
+    until: UnixSeconds,
+    epoch: u64,
+}
+
+impl Held {
+    /// Returns the grant.
+    pub fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    /// Returns the lease.
+    pub fn lease(&self) -> &LeaseId {
+        &self.lease
+    }
+
+    /// Returns until when the reservation stands.
+    pub fn until(&self) -> UnixSeconds {
+        self.until
+    }
+}
+
+/// Why a grant did not become a reservation. The claims go on, so that the denial can be recorded.
+#[must_use]
+#[derive(Debug)]
+pub struct Refusal {
+    pub granted: Granted,
+    pub code: Code,
+    /// When the lease that stands in the way lapses; told to its own tenant alone.
+    pub lapses_at: Option<UnixSeconds>,
+    /// Whether somebody else's devices were shown: an alarm.
+    pub alarm: bool,
+}
+
+/// How a reservation came out.
+#[must_use]
+pub enum Holding<'t> {
+    Held(Staged<'t, Held>),
+    Refused(Box<Refusal>),
+}
+
+/// Reserves the devices of a grant for `RESERVATION_S`.
+///
+/// The same instance replaces its own lease. A device in a live lease of another instance refuses, unless the policy
+/// that the *older* lease was made under says `supersede` and both are of one tenant.
+///
+/// Errors: those of the store.
+pub fn hold<'t, T: Leases + Quotas + Standing>(
+    txn: &mut Txn<'t, T>,
+    now: UnixSeconds,
+    redeemed: Redeemed<'t>,
+    granted: Granted,
+) -> Result<Holding<'t>, StoreError> {
+    let refuse = |granted, code, lapses_at, alarm| {
+        Ok(Holding::Refused(Box::new(Refusal { granted, code, lapses_at, alarm })))
+    };
+    let claims = granted.claims();
+    if !redeemed.is_of(claims) {
+        return refuse(granted, Code::ChallengeReused, None, true);
+    }
+    let instance = instance(claims);
+    let pdis = devices(claims);
+    if pdis.is_empty() {
+        return refuse(granted, Code::GpuEvidenceMissing, None, false);
+    }
+    let tenant = claims.bundle().head().tenant.clone();
+    let chip = claims.cpu().map(|cpu| match cpu {
+        Cpu::Snp(snp) => crypto::sha256(&[&snp.report.chip_id]),
+    });
+    let ports = txn.ports();
+    let subject = Subject { tenant: &tenant, keys: granted.keys(), chip: chip.as_ref(), pdis: &pdis };
+    if ports.frozen(subject)?.is_some() {
+        return refuse(granted, Code::Frozen, None, false);
+    }
+    let minute = now.plus(-now.get().rem_euclid(60));
+    let account = format!("release/tenant/{tenant}");
+    if ports.spend(&account, minute, RESERVATIONS_PER_MINUTE_MAX)? == Spent::Exhausted {
+        return refuse(granted, Code::QuotaReservations, None, false);
+    }
+    let epoch = ports.security_epoch()?;
+    let renewed = match renewal(ports, now, claims, &instance, &pdis)? {
+        Ok(renewed) => renewed,
+        Err(code) => return refuse(granted, code, None, false),
+    };
+    let mut ended = Vec::new();
+    for row in ports.on_devices(&pdis, now)? {
+        let own = row.tenant == tenant;
+        let same = own && is_instance(&row, &instance);
+        if !same && !own {
+            return refuse(granted, Code::GpuHeldByOtherLease, None, true);
+        }
+        if !same && !row.supersede {
+            return refuse(granted, Code::GpuHeldByOwnTenant, Some(row.until), false);
+        }
+        if renewed.as_ref().is_none_or(|renewed| renewed.id != row.id) {
+            ended.push(row.id);
+        }
+    }
+    for id in ended {
+        // Over already is as good as ended now.
+        let (Placement::Placed | Placement::Over | Placement::Taken(_)) =
+            ports.set_state(&id, LeaseState::Ended, now, now)?;
+    }
+    let reserved = now.plus(RESERVATION_S);
+    let (lease, created_at, until) = match renewed {
+        // A renewal that comes to nothing leaves the lease what it had.
+        Some(row) => (row.id, row.created_at, row.until.max(reserved)),
+        None => {
+            let unavailable = |error: CryptoError| StoreError::Unavailable { what: error.to_string() };
+            (LeaseId::new(crypto::random().map_err(unavailable)?), now, reserved)
+        }
+    };
+    let row = LeaseRow {
+        id: lease,
+        tenant,
+        instance_key: instance.key,
+        report_id: instance.report_id,
+        pdis,
+        state: LeaseState::Held,
+        until,
+        policy: granted.policy(),
+        supersede: granted.lease().on_conflict == OnConflict::Supersede,
+        created_at,
+        epoch,
+    };
+    match ports.put(&row, now)? {
+        Placement::Placed => {}
+        // Between the look and the write nobody else writes; the constraint says otherwise only if the look was wrong.
+        Placement::Taken(_) => return refuse(granted, Code::GpuHeldByOtherLease, None, true),
+        Placement::Over => return refuse(granted, Code::LeaseEnded, None, false),
+    }
+    let held = Held { lease, until, epoch, granted };
+    Ok(Holding::Held(txn.stage(held)))
+}
+
+/// What stops a reservation on its last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The lease lives until then.
+    Live(UnixSeconds),
+    Stopped(Code),
+}
+
+/// Makes the lease of a reservation live, if it is still ours, unlapsed, and nothing about security changed meanwhile.
+///
+/// Errors: those of the store.
+pub fn settle<T: Leases + Standing>(
+    txn: &mut Txn<'_, T>,
+    now: UnixSeconds,
+    held: &Held,
+) -> Result<Settled, StoreError> {
+    let ports = txn.ports();
+    if ports.security_epoch()? != held.epoch {
+        return Ok(Settled::Stopped(Code::SecurityEpoch));
+    }
+    let ours = ports
+        .lease(&held.lease)?
+        .filter(|row| row.state == LeaseState::Held && row.until == held.until && row.epoch == held.epoch);
+    if ours.is_none() || now > held.until {
+        return Ok(Settled::Stopped(Code::ReservationLapsed));
+    }
+    let until = now.plus(i64::from(held.granted.lease().seconds));
+    Ok(match ports.set_state(&held.lease, LeaseState::Live, until, now)? {
+        Placement::Placed => Settled::Live(until),
+        Placement::Over | Placement::Taken(_) => Settled::Stopped(Code::ReservationLapsed),
+    })
+}
+
+/// Ends a lease for its own instance.
+///
+/// Errors: those of the store.
+pub fn end<T: Leases>(
+    txn: &mut Txn<'_, T>,
+    now: UnixSeconds,
+    id: &LeaseId,
+    instance_key: &Digest<32>,
+) -> Result<Result<LeaseRow, Code>, StoreError> {
+    let ports = txn.ports();
+    let Some(row) = ports.lease(id)?.filter(|row| row.instance_key == *instance_key) else {
+        return Ok(Err(Code::LeaseUnknown));
+    };
+    if row.state == LeaseState::Ended || now > row.until {
+        return Ok(Err(Code::LeaseEnded));
+    }
+    Ok(match ports.set_state(id, LeaseState::Ended, now, now)? {
+        Placement::Placed => Ok(row),
+        Placement::Over | Placement::Taken(_) => Err(Code::LeaseEnded),
+    })
+}
+
+/// Who asks: an instance key made in this boot, and the CPU's own name of the guest where there is one.
+struct Instance {
+    key: Digest<32>,
+    report_id: Option<Digest<32>>,
+}
+
+/// Hashes an instance key, as leases name it.
+pub fn instance_key_digest(key: &[u8]) -> Digest<32> {
+    crypto::sha256(&[key])
+}
+
+fn instance(claims: &Claims<crate::identity::Fresh>) -> Instance {
+    Instance {
+        key: instance_key_digest(&claims.bundle().head().instance_key),
+        report_id: match claims.cpu() {
+            Some(Cpu::Snp(snp)) => Some(snp.report.report_id).filter(|id| !id.is_zero()),
+            None => None,
+        },
+    }
+}
+
+/// The same instance has the same REPORT_ID where there is one, else the same instance key.
+fn is_instance(row: &LeaseRow, instance: &Instance) -> bool {
+    match (&row.report_id, &instance.report_id) {
+        (Some(have), Some(shown)) => have == shown,
+        (None, None) => row.instance_key == instance.key,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// Devices in the order in which they are locked.
+fn devices(claims: &Claims<crate::identity::Fresh>) -> Vec<Pdi> {
+    let mut pdis: Vec<Pdi> = claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect();
+    pdis.sort();
+    pdis
+}
+
+/// Says which lease is renewed, if one is: of this instance, of exactly these devices, live.
+fn renewal(
+    ports: &mut impl Leases,
+    now: UnixSeconds,
+    claims: &Claims<crate::identity::Fresh>,
+    instance: &Instance,
+    pdis: &[Pdi],
+) -> Result<Result<Option<LeaseRow>, Code>, StoreError> {
+    let head = claims.bundle().head();
+    let id = match (head.operation, head.lease) {
+        (Operation::Release, None) => return Ok(Ok(None)),
+        (Operation::Renew, Some(id)) => id,
+        (Operation::Release, Some(_)) | (Operation::Renew, None) | (Operation::End, _) => {
+            return Ok(Err(Code::HeadMalformed));
+        }
+    };
+    let Some(row) = ports.lease(&id)?.filter(|row| row.instance_key == instance.key) else {
+        return Ok(Err(Code::LeaseUnknown));
+    };
+    Ok(if row.tenant != head.tenant || row.pdis != pdis {
+        Err(Code::LeaseOtherDevices)
+    } else if row.state != LeaseState::Live || now > row.until {
+        Err(Code::LeaseEnded)
+    } else {
+        Ok(Some(row))
+    })
+}

@@ -1,0 +1,245 @@
+//! Appraisal: whether genuine evidence is acceptable, under the strict defaults or under a policy.
+
+use serde::Serialize;
+
+use super::catalogue::{Catalogue, Risk};
+use super::document::{Acceptable, Acceptance, Policy, Smt, SnpPlatform};
+use super::error::Error;
+use super::floor::{self, Stated};
+use super::reason::{self, Reason};
+use super::view::{CpuView, GpuView, View};
+use crate::verify::Subject;
+use crate::verify::terms::{Line, SnpFields};
+use crate::wire::{Check, Checks, Code, Outcome, UnixSeconds};
+
+mod gpu;
+mod snp;
+
+/// Status of an appraisal, in the words of EAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Affirming,
+    Warning,
+    Contraindicated,
+    /// There was nothing to appraise.
+    None,
+}
+
+/// The outcome of an appraisal with every reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appraisal {
+    status: Status,
+    /// Why it is contraindicated.
+    reasons: Vec<Reason>,
+    /// What is acceptable and deserves a look.
+    warnings: Vec<Reason>,
+}
+
+impl Appraisal {
+    /// Appraises nothing: evidence that does not parse has no claims.
+    pub fn none() -> Self {
+        Self { status: Status::None, reasons: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// An appraisal that could not be made refuses.
+    pub(super) fn failed(error: &Error) -> Self {
+        Self::of(vec![Reason::new(Subject::Request, error.code())], Vec::new())
+    }
+
+    fn of(reasons: Vec<Reason>, warnings: Vec<Reason>) -> Self {
+        let status = match (reasons.is_empty(), warnings.is_empty()) {
+            (false, _) => Status::Contraindicated,
+            (true, false) => Status::Warning,
+            (true, true) => Status::Affirming,
+        };
+        Self { status, reasons, warnings }
+    }
+
+    /// Returns the status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Returns why it is contraindicated: of several faults every one.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// Returns what is acceptable and deserves a look.
+    pub fn warnings(&self) -> &[Reason] {
+        &self.warnings
+    }
+
+    /// Returns the codes of reasons, then of warnings, each once.
+    pub fn codes(&self) -> Vec<Code> {
+        let all: Vec<Reason> = self.reasons.iter().chain(&self.warnings).cloned().collect();
+        reason::codes(&all)
+    }
+}
+
+/// Lists the checks of acceptability that failed: measurements, mode, debug. Those of authenticity are the verdict's.
+fn failed_appraisals(subject: Subject, checks: &Checks) -> Vec<Reason> {
+    let failed = |check: &&Check| check.name.is_appraisal() && check.outcome == Outcome::Fail;
+    checks.list().iter().filter(failed).filter_map(|check| Reason::of_check(subject, check)).collect()
+}
+
+/// Appraises an SEV-SNP guest under the strict defaults, without measurement rules: floor, product family, TCB.
+///
+/// Milan is refused, since no policy accepts its risk here. SMT gives a warning.
+///
+/// Errors: those of `Catalogue::embedded`.
+pub fn appraise_snp_default(view: &CpuView<'_>, checks: &Checks) -> Result<Appraisal, Error> {
+    let catalogue = Catalogue::embedded()?;
+    let defaults = SnpPlatform {
+        lines: Line::ALL.to_vec(),
+        vmpl: 0,
+        smt: Smt::Allow,
+        allow_cxl: false,
+        allow_provisional_firmware: false,
+        allow_report_version_2: false,
+        require_alias_check: true,
+        require_ciphertext_hiding: false,
+        require_page_swap_disable: false,
+        platform_info: super::document::PlatformInfoRules::default(),
+        chips: None,
+        vlek_providers: Vec::new(),
+        tcb: catalogue.floors.iter().map(|row| row.floor.clone()).collect(),
+    };
+    let mut reasons = floor::snp(view.report, Some(defaults.vmpl));
+    reasons.extend(failed_appraisals(Subject::Cpu, checks));
+    reasons.extend(snp::platform(view, &defaults, Acceptance::Refused));
+    Ok(Appraisal::of(reasons, snp::warnings(view.report)))
+}
+
+/// Appraises one GPU under the strict defaults: reference values, and the mode that its signed signs name.
+pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
+    let mut reasons = failed_appraisals(Subject::Gpu(0), checks);
+    // The check `mode` said it already, where it was made.
+    if let Some(mode) = floor::mode(Subject::Gpu(0), view)
+        && reasons.iter().all(|known| known.code != mode.code)
+    {
+        reasons.push(mode);
+    }
+    Appraisal::of(reasons, Vec::new())
+}
+
+/// Appraises a whole request under a policy: the floor, then every rule of the policy. Every reason shows.
+///
+/// Errors: those of `Catalogue::embedded`.
+pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Appraisal, Error> {
+    let catalogue = Catalogue::embedded()?;
+    let rules = &policy.cpu.snp;
+    let stated = Stated {
+        vmpl: rules.platform.vmpl,
+        gpus: policy.gpu.count,
+        allow_virtualization_none: policy.gpu.allow_virtualization_none,
+    };
+    let mut reasons = floor::refusals(view, stated);
+    let mut warnings = Vec::new();
+    if let Some(cpu) = &view.cpu {
+        let milan = policy.acceptance(Acceptable::MilanRootExtraction, now);
+        reasons.extend(snp::platform(cpu, &rules.platform, milan));
+        reasons.extend(snp::code(cpu.report, &rules.code));
+        reasons.extend(snp::workload(cpu.report, &rules.workload));
+        if rules.platform.smt == Smt::Allow {
+            warnings.extend(snp::warnings(cpu.report));
+        }
+    }
+    for (at, shown) in view.gpus.iter().enumerate() {
+        if let Some(shown) = shown {
+            reasons.extend(gpu::device(Subject::Gpu(at), shown, &policy.gpu));
+            reasons.extend(gpu::combination(Subject::Gpu(at), view, shown, &policy.gpu, catalogue));
+        }
+    }
+    reasons.extend(request(policy, view));
+    warnings.extend(gpu::warnings(view));
+    Ok(Appraisal::of(reasons, warnings))
+}
+
+/// What the head asks for beside keys.
+fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| covers(policy, key)) {
+        reasons.push(Reason::new(Subject::Request, Code::PolicyNoMatch));
+    }
+    if !policy.kem.contains(&view.head.kem) {
+        reasons.push(Reason::new(Subject::Request, Code::KemNotListed).actual(view.head.kem.suite()));
+    }
+    if let Some(audience) = &view.head.audience
+        && !policy.audiences.contains(audience)
+    {
+        reasons.push(Reason::new(Subject::Request, Code::AudienceNotListed).actual(audience));
+    }
+    reasons
+}
+
+/// Tells whether a policy selects a key.
+pub(super) fn covers(policy: &Policy, key: &crate::wire::ids::KeyId) -> bool {
+    policy.keys.iter().any(|selector| selector.covers(key))
+}
+
+/// Whether a combination is one that vendors state as supported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "support", rename_all = "snake_case")]
+pub enum Support {
+    /// Listed in the catalogue, by this source.
+    Listed { source: String, dated: String },
+    /// Not listed, and named by the policy.
+    NamedByPolicy,
+}
+
+/// Finds the support status of the only GPU of a granted request.
+///
+/// Errors: those of `Catalogue::embedded`. `None` for a combination that neither lists.
+pub(super) fn support(policy: &Policy, view: &View<'_>) -> Result<Option<Support>, Error> {
+    let catalogue = Catalogue::embedded()?;
+    let Some(shown) = view.gpus.iter().flatten().next() else { return Ok(None) };
+    Ok(gpu::support(view, shown, &policy.gpu, catalogue))
+}
+
+/// Lists the risks that remain after a grant under this policy.
+pub(super) fn residual_risks(
+    policy: &Policy,
+    view: &View<'_>,
+    support: &Support,
+    now: UnixSeconds,
+) -> Vec<Risk> {
+    let mut risks = vec![
+        Risk::DenialOfService,
+        Risk::GpuRelay,
+        Risk::GuestRootSpeaksForAgent,
+        Risk::OtherLedger,
+        Risk::PhysicalInterposer,
+        Risk::SnpNoRuntimeRegister,
+        Risk::StateAfterRelease,
+        // The log removes it where witnesses signed.
+        Risk::Unwitnessed,
+    ];
+    if let Some(cpu) = &view.cpu {
+        let report: &SnpFields = cpu.report;
+        let hidden = report.platform_info.ciphertext_hiding() && report.policy.ciphertext_hiding();
+        let mut remains = |on: bool, risk| {
+            if on {
+                risks.push(risk)
+            }
+        };
+        remains(!hidden, Risk::CiphertextVisible);
+        remains(report.platform_info.smt(), Risk::SmtSibling);
+        remains(cpu.line == Some(Line::Milan), Risk::MilanRootExtraction);
+        remains(report.signer == crate::verify::terms::Signer::Vlek, Risk::VlekNamesNoChip);
+    }
+    for (acceptable, risk) in
+        [(Acceptable::AmdCrlStale, Risk::AmdCrlStale), (Acceptable::RimSignerOnHold, Risk::RimSignerOnHold)]
+    {
+        match policy.acceptance(acceptable, now) {
+            Acceptance::Accepted(_) => risks.push(risk),
+            Acceptance::Expired(_) | Acceptance::Refused => {}
+        }
+    }
+    if *support == Support::NamedByPolicy {
+        risks.push(Risk::UnsupportedCombination);
+    }
+    risks.sort_unstable();
+    risks
+}

@@ -1,0 +1,96 @@
+//! Rules of a policy about GPUs, and whether vendors state the combination as supported.
+
+use super::Support;
+use crate::policy::catalogue::{Catalogue, Shown};
+use crate::policy::document::GpuRules;
+use crate::policy::reason::Reason;
+use crate::policy::view::{GpuView, View};
+use crate::protocol::facts::Switch;
+use crate::protocol::head::Operation;
+use crate::verify::Subject;
+use crate::verify::terms::Architecture;
+use crate::wire::Code;
+
+/// What the device must be. What its evidence does not say is refused.
+pub(super) fn device(subject: Subject, gpu: &GpuView, rules: &GpuRules) -> Vec<Reason> {
+    let reason = |code| Reason::new(subject, code);
+    let absent = || "nothing".to_string();
+    let mut reasons = Vec::new();
+    if !gpu.architecture.is_some_and(|architecture| rules.architectures.contains(&architecture)) {
+        let expected: Vec<&str> = rules.architectures.iter().copied().map(Architecture::text).collect();
+        let actual = gpu.architecture.map_or("no one architecture", Architecture::text);
+        reasons.push(reason(Code::GpuArchitectureNotListed).expected(expected.join(" or ")).actual(actual));
+    }
+    if gpu.driver.as_ref().is_none_or(|driver| *driver < rules.driver_least) {
+        let actual = gpu.driver.as_ref().map_or_else(absent, ToString::to_string);
+        reasons.push(reason(Code::GpuDriverBelow).expected(&rules.driver_least).actual(actual));
+    }
+    if !gpu.vbios.is_some_and(|vbios| rules.vbios.contains(&vbios)) {
+        let expected: Vec<String> = rules.vbios.iter().map(ToString::to_string).collect();
+        let actual = gpu.vbios.map_or_else(absent, |vbios| vbios.to_string());
+        reasons.push(reason(Code::GpuVbiosNotListed).expected(expected.join(" or ")).actual(actual));
+    }
+    if let Some(chips) = &rules.chips
+        && !gpu.pdi.is_some_and(|pdi| chips.contains(&pdi))
+    {
+        let actual = gpu.pdi.map_or_else(absent, |pdi| pdi.to_string());
+        reasons.push(reason(Code::GpuChipNotListed).actual(actual));
+    }
+    reasons
+}
+
+/// Refuses a combination that vendors do not state as supported, unless the policy names it.
+pub(super) fn combination(
+    subject: Subject,
+    view: &View<'_>,
+    gpu: &GpuView,
+    rules: &GpuRules,
+    catalogue: &Catalogue,
+) -> Option<Reason> {
+    match support(view, gpu, rules, catalogue) {
+        Some(_) => None,
+        None => {
+            let actual = shown(view, gpu).map_or("a combination with unknown parts".to_string(), |shown| {
+                let Shown { line, architecture, driver, vbios } = shown;
+                format!("{} {} driver {driver} VBIOS {vbios}", line.text(), architecture.text())
+            });
+            Some(Reason::new(subject, Code::CombinationNotSupported).actual(actual))
+        }
+    }
+}
+
+/// Tells by whom a combination is stated as supported.
+pub(super) fn support(
+    view: &View<'_>,
+    gpu: &GpuView,
+    rules: &GpuRules,
+    catalogue: &Catalogue,
+) -> Option<Support> {
+    let shown = shown(view, gpu)?;
+    if let Some(row) = catalogue.supports(&shown) {
+        return Some(Support::Listed { source: row.source.clone(), dated: row.dated.clone() });
+    }
+    let named = rules.combinations.iter().any(|named| {
+        named.line == shown.line
+            && named.architecture == shown.architecture
+            && shown.driver.numbers().first() == Some(&named.driver_branch)
+            && named.vbios == shown.vbios
+    });
+    named.then_some(Support::NamedByPolicy)
+}
+
+fn shown<'a>(view: &View<'_>, gpu: &'a GpuView) -> Option<Shown<'a>> {
+    Some(Shown {
+        line: view.cpu.as_ref()?.named_line()?,
+        architecture: gpu.architecture?,
+        driver: gpu.driver.as_ref()?,
+        vbios: gpu.vbios?,
+    })
+}
+
+/// What is acceptable and deserves a look: a GPU that accepts work before the keys came.
+pub(super) fn warnings(view: &View<'_>) -> Option<Reason> {
+    let first = view.head.operation == Operation::Release && !view.head.keys.is_empty();
+    let early = first && view.facts.is_some_and(|facts| facts.ready == Switch::On);
+    early.then(|| Reason::new(Subject::Request, Code::GpuReadyEarly))
+}

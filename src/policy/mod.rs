@@ -1,0 +1,24 @@
+//! Release policies: the document and its digest, the catalogue, the floor, and the decision.
+//!
+//! Promise: a key is granted only to claims that were verified, under a policy that is in force, with every rule of the
+//! floor and of that policy kept; each refusal lists all its reasons. The life cycle of policies is absent on purpose.
+
+pub mod appraise;
+pub mod catalogue;
+pub mod decide;
+pub mod document;
+pub mod error;
+pub mod floor;
+pub mod in_force;
+pub mod reason;
+mod tree;
+pub mod view;
+
+pub use appraise::{Appraisal, Status, Support, appraise, appraise_gpu_default, appraise_snp_default};
+pub use catalogue::Catalogue;
+pub use decide::{Decision, Denied, Granted, Undecided, decide, refuse, without_policy};
+pub use document::Policy;
+pub use error::Error;
+pub use in_force::{Activation, Draft, InForce, Policies, Rules, check_overlap, in_force, select};
+pub use reason::Reason;
+pub use view::{CpuView, GpuView, View};

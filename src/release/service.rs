@@ -1,0 +1,136 @@
+//! What a service is made of: its ports, its identity, its verifier.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::ear::Issuer;
+use super::strangers::Strangers;
+use crate::audit::append::Log;
+use crate::audit::ledger::Ledger;
+use crate::identity::Identity;
+use crate::identity::challenge::Place;
+use crate::keys::custodian::Custodian;
+use crate::keys::ring::KeyRing;
+use crate::lease::ports::{Challenges, Leases, Quotas, Standing};
+use crate::policy::in_force::Policies;
+use crate::protocol::head::Plane;
+use crate::protocol::receipt::log_origin;
+use crate::protocol::role::{Role, RoleCertificate};
+use crate::verify::Verifier;
+use crate::verify::endorsements::Source;
+use crate::wire::time::Clock;
+use crate::wire::txn::{StoreError, Transact, Transaction};
+
+/// The sum of ports that the release stair needs on a transaction.
+pub trait ReleaseTx:
+    Transaction<Error = StoreError>
+    + Ledger
+    + Challenges
+    + Leases
+    + Quotas
+    + Standing
+    + KeyRing
+    + Policies
+    + 'static
+{
+}
+
+impl<T> ReleaseTx for T where
+    T: Transaction<Error = StoreError>
+        + Ledger
+        + Challenges
+        + Leases
+        + Quotas
+        + Standing
+        + KeyRing
+        + Policies
+        + 'static
+{
+}
+
+/// The types of one service under one parameter.
+pub trait Ports: Send + Sync + 'static {
+    type Store: Transact<Tx: ReleaseTx>;
+    type Custodian: Custodian + Send + Sync + 'static;
+    type Source: Source;
+    type Clock: Clock;
+}
+
+/// A service in operation. Shared by all requests.
+pub struct Service<P: Ports> {
+    pub store: P::Store,
+    pub custodian: P::Custodian,
+    pub source: P::Source,
+    pub clock: P::Clock,
+    pub identity: Arc<Identity>,
+    pub verifier: Verifier,
+    pub issuer: Issuer,
+    /// The budget for callers who are not genuine guests.
+    pub strangers: Strangers,
+    origin: String,
+    /// The store's epoch, as challenges carry it.
+    epoch: u64,
+    /// Whether the log has been verified and releases may go on.
+    open: AtomicBool,
+}
+
+impl<P: Ports> Service<P> {
+    /// Puts a service together. It is closed until `open`: the log is verified first.
+    pub fn new(
+        store: P::Store,
+        custodian: P::Custodian,
+        source: P::Source,
+        clock: P::Clock,
+        identity: Arc<Identity>,
+        verifier: Verifier,
+        issuer: Issuer,
+        epoch: u64,
+    ) -> Self {
+        let origin = log_origin(identity.public().pins());
+        let open = AtomicBool::new(false);
+        let strangers = Strangers::default();
+        Self { store, custodian, source, clock, identity, verifier, issuer, strangers, origin, epoch, open }
+    }
+
+    /// Lets releases go on, after the log has been verified.
+    pub fn open(&self) {
+        self.open.store(true, Ordering::SeqCst);
+    }
+
+    /// Stops releases until the log has been read and verified again.
+    pub fn close(&self) {
+        self.open.store(false, Ordering::SeqCst);
+    }
+
+    /// Tells whether releases go on.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Returns what challenges of a plane are bound to.
+    pub fn place(&self, plane: Plane) -> Place {
+        Place { plane, store: self.identity.store(), epoch: self.epoch }
+    }
+}
+
+/// Gives what signs the log.
+///
+/// Errors: `Unavailable`, never for an identity that was checked when it was loaded.
+pub fn log<'a>(identity: &'a Identity, origin: &'a str) -> Result<Log<'a>, StoreError> {
+    Ok(Log { key: identity.log(), certificate: certificate(identity, Role::Log)?, origin })
+}
+
+/// Gives the certificate of a role.
+///
+/// Errors: `Unavailable`, never for an identity that was checked when it was loaded.
+pub fn certificate(identity: &Identity, role: Role) -> Result<&RoleCertificate, StoreError> {
+    let unavailable = |error: crate::identity::Error| StoreError::Unavailable { what: error.to_string() };
+    identity.public().certificate(role).map_err(unavailable)
+}
+
+impl<P: Ports> Service<P> {
+    /// Returns the origin of the log.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}

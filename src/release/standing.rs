@@ -1,0 +1,73 @@
+//! Short reads for health and the log's public face.
+
+use super::service::{Ports, ReleaseTx, Service};
+use crate::audit::ledger::Ledger as _;
+use crate::audit::tree::NodeId;
+use crate::wire::time::Clock as _;
+use crate::wire::txn::{StoreError, Transact as _, Txn};
+
+/// Hashes of one full tile.
+const TILE_WIDTH: u64 = 256;
+
+/// Finds out whether the store can be written and its clock relied on.
+///
+/// Errors: those of the store.
+pub async fn probe<P: Ports>(service: &Service<P>) -> Result<(), StoreError> {
+    let clock = service.clock.now();
+    let read = service.store.transact::<_, StoreError, _>(move |txn| {
+        txn.ports().now(clock)?;
+        txn.ports().head()?;
+        Ok(txn.stage(()))
+    });
+    read.await
+}
+
+/// Returns the newest checkpoint.
+///
+/// Errors: those of the store.
+pub async fn checkpoint<P: Ports>(service: &Service<P>) -> Result<Option<String>, StoreError> {
+    let read = service.store.transact::<_, StoreError, _>(|txn| {
+        let newest = txn.ports().checkpoint()?.map(|checkpoint| checkpoint.note);
+        Ok(txn.stage(newest))
+    });
+    read.await
+}
+
+/// Returns `width` hashes of a tile; `None` if the log is not as large.
+///
+/// Shape: 32 bytes each.
+///
+/// Errors: those of the store.
+///
+/// Source: C2SP tlog-tiles.
+pub async fn tile<P: Ports>(
+    service: &Service<P>,
+    level: u8,
+    index: u64,
+    width: u16,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let read = service.store.transact::<_, StoreError, _>(move |txn| {
+        let found = tile_in(txn, level, index, width)?;
+        Ok(txn.stage(found))
+    });
+    read.await
+}
+
+fn tile_in<T: ReleaseTx>(
+    txn: &mut Txn<'_, T>,
+    level: u8,
+    index: u64,
+    width: u16,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let size = txn.ports().head()?.tree.size();
+    let height = u32::from(level) * 8;
+    let (Some(first), true) = (index.checked_mul(TILE_WIDTH), height < 64) else { return Ok(None) };
+    let Some(end) = first.checked_add(u64::from(width)) else { return Ok(None) };
+    if end > size >> height {
+        return Ok(None);
+    }
+    let Ok(node_level) = u8::try_from(height) else { return Ok(None) };
+    let ids: Vec<NodeId> = (first..end).map(|index| NodeId { level: node_level, index }).collect();
+    let hashes = txn.ports().nodes(&ids)?;
+    Ok(Some(hashes.iter().flat_map(|hash| *hash.bytes()).collect()))
+}

@@ -1,0 +1,63 @@
+//! Simulated vendors and machines, for demo, tests and benches.
+//!
+//! Promise: what is minted here has the form of the real thing to the byte, with switches for every fault, under
+//! roots that are random per run. Absent on purpose: any way to be believed. No real root signs it, no pinned anchor
+//! names it, and what runs on it is marked as simulated. It never replaces real evidence in tests.
+
+pub mod amd;
+pub mod der;
+pub mod gpu;
+pub mod machine;
+pub mod nvidia;
+pub mod ocsp;
+pub mod rim;
+pub mod x509;
+
+use std::sync::OnceLock;
+
+use crate::wire::UnixSeconds;
+use crate::wire::crypto::CryptoError;
+
+pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
+pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
+pub use machine::{Files, GpuEvidence, Machine, MachineGpu};
+pub use nvidia::Nvidia;
+pub use ocsp::{OcspFields, OcspIssuer, OcspStatus, Responder};
+pub use rim::{RimKind, RimOptions};
+
+/// Both vendors.
+#[derive(Debug)]
+pub struct Vendors {
+    pub amd: Amd,
+    pub nvidia: Nvidia,
+    /// When they were made.
+    pub now: UnixSeconds,
+}
+
+/// 2026-11-30T12:00:00Z.
+const SHARED_NOW_S: i64 = 1_796_040_000;
+
+impl Vendors {
+    /// Makes both vendors with fresh keys, AMD with the Genoa line; takes a second or two.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn new(now: UnixSeconds) -> Result<Self, CryptoError> {
+        Self::of_line(Line::Genoa, now)
+    }
+
+    /// Makes both vendors, AMD with that product line.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn of_line(line: Line, now: UnixSeconds) -> Result<Self, CryptoError> {
+        Ok(Self { amd: Amd::new(line, now)?, nvidia: Nvidia::new(now)?, now })
+    }
+
+    /// Returns the vendors that the tests of one process share, made at a fixed time: 2026-11-30T12:00:00Z.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn shared() -> Result<&'static Self, CryptoError> {
+        static SHARED: OnceLock<Result<Vendors, CryptoError>> = OnceLock::new();
+        let now = UnixSeconds::new(SHARED_NOW_S).ok_or(CryptoError::NoRandomness)?;
+        SHARED.get_or_init(|| Vendors::new(now)).as_ref().map_err(|error| *error)
+    }
+}

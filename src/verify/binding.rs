@@ -1,0 +1,217 @@
+//! Binding: all parts authentic, fresh, and bound to one another and to one guest. The gate `Verified`.
+//!
+//! The steps are types, so that none can be left out: `Caller` (parsed, proof and report data looked at), `Guest` (its
+//! CPU assessed), `Ended` (every device assessed). Each holds the request itself; nothing is described twice.
+
+use std::sync::Arc;
+
+use super::claims::{Claims, Cpu, Subject};
+use super::endorsements::Endorsements;
+use super::ocsp::Hold;
+use super::part::Part;
+use super::{Verifier, nvidia, snp};
+use crate::evidence;
+use crate::identity::Freshness;
+use crate::protocol::message::{Bundle, CpuKind};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, crypto};
+
+/// Somebody who is not known to be a genuine guest: told one code, recorded within a budget.
+#[must_use]
+#[derive(Debug)]
+pub struct Stranger {
+    code: Code,
+}
+
+impl Stranger {
+    /// Takes the code of what failed before a request could be read.
+    pub fn of(code: Code) -> Self {
+        Self { code }
+    }
+
+    /// Returns the code of the first thing that failed.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+}
+
+/// A request whose cheap checks are made: whether the instance key signed it, and whether the CPU report commits to it.
+#[must_use]
+#[derive(Debug)]
+pub struct Caller<F> {
+    freshness: F,
+    bundle: Arc<Bundle>,
+    cpu: Result<evidence::snp::Report, Check>,
+    checks: Checks,
+}
+
+impl<F: Freshness> Caller<F> {
+    /// Parses the CPU report, checks the proof, and compares the report data with the hash of what was sent.
+    pub fn of(freshness: F, bundle: Arc<Bundle>) -> Self {
+        let cpu = parse(&bundle);
+        let mut checks = Checks::new();
+        checks.record(match bundle.check_proof() {
+            Ok(()) => Check::pass(CheckName::Binding),
+            Err(error) => Check::fail(CheckName::Binding, error.code()).actual(error.to_string()),
+        });
+        let expected = bundle.report_data(freshness.nonce());
+        checks.record(match &cpu {
+            Ok(report) if crypto::equal(&report.report_data, expected.bytes()) => {
+                Check::pass(CheckName::ReportData)
+            }
+            Ok(report) => Check::fail(CheckName::ReportData, Code::ReportDataMismatch)
+                .expected(expected.to_string())
+                .actual(crate::wire::Digest::new(report.report_data).to_string()),
+            Err(check) => Check::fail(CheckName::ReportData, Code::ReportDataMismatch)
+                .expected(expected.to_string())
+                .actual(check.actual.clone().unwrap_or_default()),
+        });
+        Self { freshness, bundle, cpu, checks }
+    }
+
+    /// Goes on only if nothing cheap failed. The service stops others here, before any certificate is looked at.
+    pub fn plausible(self) -> Result<Self, Stranger> {
+        match (&self.cpu, first_failure(&self.checks)) {
+            (_, Some(code @ Code::ProofInvalid)) => Err(Stranger { code }),
+            (Err(check), _) => Err(Stranger { code: check.code.unwrap_or(Code::ReportDataMismatch) }),
+            (Ok(_), Some(code)) => Err(Stranger { code }),
+            (Ok(_), None) => Ok(self),
+        }
+    }
+
+    /// Assesses the CPU evidence.
+    pub fn assess(self, verifier: &Verifier, given: &Endorsements, now: UnixSeconds) -> Guest<F> {
+        let cpu = match self.cpu {
+            Ok(report) => {
+                let own = given.with_guest_certificates(&self.bundle.evidence().cpu.endorsements);
+                snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(report)).map(Cpu::Snp)
+            }
+            Err(check) => Part::unparsed(check),
+        };
+        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu }
+    }
+}
+
+/// A request whose CPU evidence is assessed.
+#[must_use]
+#[derive(Debug)]
+pub struct Guest<F> {
+    freshness: F,
+    bundle: Arc<Bundle>,
+    checks: Checks,
+    cpu: Part<Cpu>,
+}
+
+impl<F: Freshness> Guest<F> {
+    /// Goes on only if the caller is a genuine guest: the request is its own, and a CPU of a pinned vendor signed it.
+    /// From here on every check runs, so that all reasons show.
+    pub fn genuine(self) -> Result<Self, Stranger> {
+        if let Some(code) = first_failure(&self.checks) {
+            return Err(Stranger { code });
+        }
+        for name in [CheckName::Format, CheckName::Signature, CheckName::Chain] {
+            let Some(check) = self.cpu.checks().named(name) else {
+                return Err(Stranger { code: Code::SnpVekMissing });
+            };
+            match (check.outcome, check.code) {
+                (Outcome::Fail, Some(code)) => return Err(Stranger { code }),
+                (Outcome::Fail, None) => return Err(Stranger { code: Code::ReportDataMismatch }),
+                (Outcome::Pass | Outcome::Unknown, _) => {}
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns the request.
+    pub fn bundle(&self) -> &Arc<Bundle> {
+        &self.bundle
+    }
+
+    /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on
+    /// hold.
+    pub fn assess_devices(
+        self,
+        verifier: &Verifier,
+        given: &Endorsements,
+        now: UnixSeconds,
+        hold: Hold,
+    ) -> Ended<F> {
+        let Self { freshness, bundle, checks: mut request, cpu } = self;
+        let nonce = bundle.gpu_nonce(freshness.nonce());
+        let mut checks = Vec::new();
+        let mut gpus = Vec::new();
+        for (at, sent) in bundle.evidence().gpus.iter().enumerate() {
+            let nonce = Some(nonce.bytes());
+            let part = nvidia::assess(verifier, &given.nvidia, now, nonce, hold, &sent.report, &sent.chain);
+            checks.push((Subject::Gpu(at), part.checks().clone()));
+            gpus.push(part.into_shown());
+        }
+        let facts = bundle.facts();
+        if let Err(error) = &facts {
+            request.record(Check::fail(CheckName::Binding, error.code()).actual(error.to_string()));
+        }
+        checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
+        checks.insert(0, (Subject::Request, request));
+        let claims = Claims { freshness, bundle, cpu: cpu.into_shown(), gpus, facts: facts.ok(), checks };
+        let whole = claims.cpu.is_some()
+            && claims.facts.is_some()
+            && claims.gpus.iter().all(Option::is_some)
+            && claims.checks.iter().all(|(_, checks)| checks.all_pass());
+        match whole {
+            true => Ended::Verified(Verified(claims)),
+            false => Ended::Unverified(Unverified(claims)),
+        }
+    }
+}
+
+/// All parts are authentic, fresh, bound to one another and to this guest.
+#[must_use]
+#[derive(Debug)]
+pub struct Verified<C>(C);
+
+impl<C> Verified<C> {
+    /// Shows the claims.
+    pub fn claims(&self) -> &C {
+        &self.0
+    }
+}
+
+/// Claims of which at least one check did not pass. They are appraised like others, so that every reason shows, and
+/// never granted.
+#[must_use]
+#[derive(Debug)]
+pub struct Unverified<C>(C);
+
+impl<C> Unverified<C> {
+    /// Shows the claims.
+    pub fn claims(&self) -> &C {
+        &self.0
+    }
+
+    /// Takes the claims, which stay what they were called.
+    pub fn into_claims(self) -> C {
+        self.0
+    }
+}
+
+/// How a verification ended: `Verified` only if every check passed.
+#[must_use]
+#[derive(Debug)]
+pub enum Ended<F> {
+    Unverified(Unverified<Claims<F>>),
+    Verified(Verified<Claims<F>>),
+}
+
+fn parse(bundle: &Bundle) -> Result<evidence::snp::Report, Check> {
+    let cpu = &bundle.evidence().cpu;
+    match cpu.kind {
+        CpuKind::Snp => evidence::snp::Report::parse(&cpu.report)
+            .map_err(|error| Check::fail(CheckName::Format, error.code()).actual(error.to_string())),
+        CpuKind::AzureSnp | CpuKind::AzureTdx | CpuKind::Tdx => {
+            Err(Check::fail(CheckName::Format, Code::CpuKindNotBuilt).actual(cpu.kind.text()))
+        }
+    }
+}
+
+fn first_failure(checks: &Checks) -> Option<Code> {
+    checks.with(Outcome::Fail).find_map(|check| check.code)
+}

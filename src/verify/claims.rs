@@ -1,0 +1,86 @@
+//! What a request claims once its parts have been assessed: the input of every policy.
+
+use std::sync::Arc;
+
+use super::gpu::Gpu;
+use super::snp::Snp;
+use crate::identity::Freshness;
+use crate::protocol::facts::Facts;
+use crate::protocol::message::Bundle;
+use crate::wire::{Check, Checks, Outcome};
+
+/// The CPU that leads the composite device.
+#[derive(Clone, Debug)]
+pub enum Cpu {
+    Snp(Snp),
+}
+
+impl Cpu {
+    /// Returns the report data that the CPU signed.
+    pub fn report_data(&self) -> &[u8; 64] {
+        match self {
+            Self::Snp(snp) => &snp.report.report_data,
+        }
+    }
+}
+
+/// Which part of the request a list of checks is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// The request as a whole: proof, report data, facts.
+    Request,
+    Cpu,
+    /// The GPU at that place of the evidence list.
+    Gpu(usize),
+}
+
+/// Everything that a request claims, with every check. Whether it may be believed is said by the type around it.
+#[derive(Debug)]
+pub struct Claims<F> {
+    pub(super) freshness: F,
+    pub(super) bundle: Arc<Bundle>,
+    pub(super) cpu: Option<Cpu>,
+    pub(super) gpus: Vec<Option<Gpu>>,
+    pub(super) facts: Option<Facts>,
+    pub(super) checks: Vec<(Subject, Checks)>,
+}
+
+impl<F: Freshness> Claims<F> {
+    /// Returns the freshness.
+    pub fn freshness(&self) -> &F {
+        &self.freshness
+    }
+
+    /// Returns the request.
+    pub fn bundle(&self) -> &Arc<Bundle> {
+        &self.bundle
+    }
+
+    /// Returns the CPU; `None` if its evidence did not parse.
+    pub fn cpu(&self) -> Option<&Cpu> {
+        self.cpu.as_ref()
+    }
+
+    /// Returns the GPUs in the order sent; `None` for one whose evidence did not parse.
+    pub fn gpus(&self) -> &[Option<Gpu>] {
+        &self.gpus
+    }
+
+    /// Returns the facts; `None` if they did not parse.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// Returns every check, by part.
+    pub fn checks(&self) -> &[(Subject, Checks)] {
+        &self.checks
+    }
+
+    /// Returns the checks that came out so.
+    pub fn checks_with(&self, outcome: Outcome) -> impl Iterator<Item = (Subject, &Check)> {
+        self.checks
+            .iter()
+            .flat_map(move |(subject, checks)| checks.with(outcome).map(move |check| (*subject, check)))
+    }
+}
