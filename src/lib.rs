@@ -37,6 +37,9 @@ pub mod audit;
 pub mod release;
 
 #[cfg(feature = "server")]
+pub mod govern;
+
+#[cfg(feature = "server")]
 pub mod http;
 
 #[cfg(feature = "server")]

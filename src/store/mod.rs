@@ -8,6 +8,7 @@ mod keys;
 mod leases;
 mod log;
 mod migrate;
+mod registry;
 mod rows;
 mod sql;
 mod sqlite;

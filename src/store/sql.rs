@@ -1,7 +1,9 @@
 //! Statements and values, and the one place that knows a dialect. Runs on threads that may block.
 
 use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{Column as _, ConnectOptions as _, Executor as _, Row as _, TypeInfo as _, ValueRef as _};
+use sqlx::{
+    Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _, TypeInfo as _, ValueRef as _,
+};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
@@ -208,9 +210,13 @@ impl Db {
         Ok(())
     }
 
-    /// Closes the connection, so that the next user makes a new one. An open transaction is undone.
+    /// Closes the connection and waits until its files are closed, so that the next user makes a new one. An open
+    /// transaction is undone.
     pub fn close(&mut self) {
-        *self.slot = None;
+        if let Some(open) = self.slot.take() {
+            // A connection that cannot be closed in good order is gone all the same.
+            self.handle.block_on(open.connection.close()).unwrap_or(());
+        }
     }
 
     fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {

@@ -138,28 +138,41 @@ impl Store {
 
     /// Begins a transaction, on a new connection where there is none or the files changed under it.
     fn begin(&self, slot: OwnedMutexGuard<Slot>, handle: Handle, access: Access) -> Result<Tx, StoreError> {
-        let watch = &self.shared.watch;
         let mut db = Db::of(slot, handle);
+        let begun = self.begin_on(&mut db, access).inspect_err(|_| {
+            if db.generation().is_some() {
+                db.close();
+                self.shared.watch.forget();
+            }
+        });
+        let known = begun?;
+        let mut tx = Tx::begun(db, self.shared.clone());
+        if known {
+            return Ok(tx);
+        }
+        match same_store(&mut tx) {
+            Ok(()) => Ok(tx),
+            Err(error) => {
+                tx.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a transaction, and tells whether the connection was there before.
+    fn begin_on(&self, db: &mut Db, access: Access) -> Result<bool, StoreError> {
+        let watch = &self.shared.watch;
         if db.generation() != Some(watch.generation()) {
             db.close();
         }
-        if let Err(error) = watch.check() {
-            db.close();
-            return Err(error);
-        }
+        watch.check()?;
         let known = db.generation().is_some();
         if !known {
             db.connect(&options(&self.path, access), watch.generation())?;
-            watch.check().inspect_err(|_| db.close())?;
+            watch.check()?;
         }
-        db.execute(access.begin(), Vec::new()).inspect_err(|_| db.close())?;
-        let mut tx = Tx::begun(db, self.shared.clone());
-        if !known && let Err(error) = same_store(&mut tx) {
-            tx.db.close();
-            tx.rollback();
-            return Err(error);
-        }
-        Ok(tx)
+        db.execute(access.begin(), Vec::new())?;
+        Ok(known)
     }
 }
 

@@ -98,7 +98,7 @@ impl Tx {
     /// where it never had any. Entries repeat it, so that a whole older state of the tenant is noticed too.
     ///
     /// Errors: `RowTampered`.
-    pub fn standing(&mut self, tenant: &TenantId) -> Result<Option<Digest<32>>, StoreError> {
+    pub fn tenant_standing(&mut self, tenant: &TenantId) -> Result<Option<Digest<32>>, StoreError> {
         self.check_standing(tenant.text())?;
         Ok(self.stored_standing(tenant.text())?.map(|(digest, _)| digest))
     }

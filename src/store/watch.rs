@@ -67,6 +67,13 @@ impl Watch {
         self.state().generation
     }
 
+    /// Forgets the files: connections of before are to be closed. When the last one closes, SQLite removes the
+    /// write-ahead log itself.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        *state = State { generation: state.generation + 1, seen: None };
+    }
+
     /// Checks that the files are the ones that the connections have open.
     ///
     /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of before are

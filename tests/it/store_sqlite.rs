@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use claviger::identity::row::RowKey;
 use claviger::store::{Opening, RowMac, Store, TimeSource};
 use claviger::wire::ids::Mode;
 use claviger::wire::secret::SecretArray;
@@ -43,7 +44,7 @@ pub struct Place {
 pub fn opening(path: &Path, key: u8, clock: &Arc<AtomicI64>) -> Opening {
     Opening {
         path: path.to_path_buf(),
-        row_mac: RowMac::new(SecretArray::copied(&[key; 32]).unwrap()),
+        row_mac: RowMac::new(RowKey::new(SecretArray::copied(&[key; 32]).unwrap())),
         time: TimeSource::Set(clock.clone()),
     }
 }
