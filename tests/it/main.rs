@@ -19,3 +19,5 @@ mod snp;
 mod store;
 #[cfg(feature = "server")]
 mod store_sqlite;
+#[cfg(feature = "server")]
+mod store_tampered;
