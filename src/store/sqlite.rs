@@ -165,9 +165,11 @@ impl Store {
         if db.generation() != Some(watch.generation()) {
             db.close();
         }
-        watch.check()?;
         let known = db.generation().is_some();
-        if !known {
+        if known {
+            watch.check()?;
+        } else {
+            watch.check_unopened()?;
             db.connect(&options(&self.path, access), watch.generation())?;
             watch.check()?;
         }
@@ -234,8 +236,9 @@ fn start(
 ) -> Result<(Arc<Shared>, PathBuf), StoreError> {
     let Opening { path, row_mac, time } = opening;
     let watch = Watch::new(&path);
-    watch.check()?;
+    watch.check_unopened()?;
     db.connect(&options(&path, Access::Write), watch.generation())?;
+    watch.check()?;
     db.execute(BEGIN_WRITING, Vec::new())?;
     migrate::forward(&mut db)?;
     let (store, mode) = match new {

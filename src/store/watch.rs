@@ -92,6 +92,19 @@ impl Watch {
         }
     }
 
+    /// Checks the files before a connection is made. A write-ahead log that is there may still be another process's, which
+    /// removes it when it ends: only what our own connection holds open stays.
+    ///
+    /// Errors: as `check`.
+    pub fn check_unopened(&self) -> Result<(), StoreError> {
+        let first = self.state().seen.is_none();
+        self.check()?;
+        if let Some(seen) = self.state().seen.as_mut().filter(|_| first) {
+            seen.wal = None;
+        }
+        Ok(())
+    }
+
     fn looked_at(&self, before: Option<Seen>) -> Result<Seen, &'static str> {
         let metadata = fs::metadata(&self.path).map_err(|_| "the database file is gone")?;
         let wal = match fs::metadata(&self.wal) {

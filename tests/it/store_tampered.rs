@@ -150,7 +150,13 @@ async fn a_change_of_any_column_of_a_protected_row_is_refused() {
         let all = columns(&mut hand, table).await;
         assert!(all.iter().any(|(name, _)| name == "mac"), "{table} is protected");
         for (column, values) in all {
-            for value in values {
+            for (n, value) in values.into_iter().enumerate() {
+                // Under a name that no challenge can have, the row is as if deleted: SECURITY.md names that.
+                let lost =
+                    matches!((table, column.as_str()), ("challenges", "id") | ("replies", "challenge"));
+                if n == 1 && lost {
+                    continue;
+                }
                 // Of the one row whose change leaves the others readable.
                 let change = format!(
                     "UPDATE {table} SET {column} = {value} WHERE rowid = (SELECT max(rowid) FROM {table})"
@@ -180,8 +186,8 @@ async fn a_row_moved_to_another_key_is_refused() {
         "UPDATE replies SET challenge = zeroblob(32)",
         "UPDATE challenges SET id = zeroblob(32)",
         "UPDATE leases SET id = zeroblob(16)",
-        // An enabled old version in the place of the new one.
-        "UPDATE keys SET version = version + 1",
+        // An older version as the newest one.
+        "UPDATE keys SET version = 5 - version",
         "UPDATE keys SET tenant = 'b'",
         "UPDATE policies SET tenant = 'b'",
         "UPDATE approvers SET tenant = 'b'",
@@ -191,11 +197,11 @@ async fn a_row_moved_to_another_key_is_refused() {
         "UPDATE lease_devices SET lease = zeroblob(16)",
         "UPDATE lease_devices SET pdi = X'0909090909090909' WHERE pdi = X'0101010101010101'",
     ];
-    for sql in moves {
+    for (n, sql) in moves.into_iter().enumerate() {
         // On a copy, so that each move stands alone.
-        let moved = place.copy("moved");
-        run(&mut stranger(&moved).await, sql.to_string()).await;
-        let store = place.open("moved", 1).await.unwrap();
+        let name = format!("moved{n}");
+        run(&mut stranger(&place.copy(&name)).await, sql.to_string()).await;
+        let store = place.open(&name, 1).await.unwrap();
         assert_eq!(code(&store, read_all).await, Some(Code::StoreRowTampered), "{sql}");
     }
 }
@@ -203,7 +209,7 @@ async fn a_row_moved_to_another_key_is_refused() {
 #[tokio::test]
 async fn a_deleted_row_is_noticed_by_its_absence() {
     let place = filled().await;
-    for sql in [
+    let deletions = [
         "DELETE FROM approvers",
         "DELETE FROM freezes WHERE tenant = ''",
         "DELETE FROM freezes WHERE tenant = 'a'",
@@ -215,10 +221,11 @@ async fn a_deleted_row_is_noticed_by_its_absence() {
         "DELETE FROM lease_devices WHERE pdi = X'0101010101010101'",
         // With the device alone left, its lease is missed.
         "DELETE FROM leases",
-    ] {
-        let copy = place.copy("deleted");
-        run(&mut stranger(&copy).await, sql.to_string()).await;
-        let store = place.open("deleted", 1).await.unwrap();
+    ];
+    for (n, sql) in deletions.into_iter().enumerate() {
+        let name = format!("deleted{n}");
+        run(&mut stranger(&place.copy(&name)).await, sql.to_string()).await;
+        let store = place.open(&name, 1).await.unwrap();
         assert_eq!(code(&store, read_all).await, Some(Code::StoreRowTampered), "{sql}");
         // Nor does the next change of the tenant make it right.
         let changed = code(&store, |tx| {
@@ -432,10 +439,10 @@ async fn a_change_of_the_copied_log_is_named_by_the_entry() {
         ),
         ("DELETE FROM log_checkpoints WHERE size = 20", vec![(Some(19), Code::LogCheckpointMissing)]),
     ];
-    for (sql, expected) in cases {
-        let copy = place.copy("altered");
-        run(&mut stranger(&copy).await, sql.to_string()).await;
-        let report = audited(&place, "altered", &service, None).await;
+    for (n, (sql, expected)) in cases.into_iter().enumerate() {
+        let name = format!("altered{n}");
+        run(&mut stranger(&place.copy(&name)).await, sql.to_string()).await;
+        let report = audited(&place, &name, &service, None).await;
         assert_eq!(found(&report), expected, "{sql}: {:?}", report.findings);
     }
 }
