@@ -48,6 +48,8 @@ pub mod store;
 #[cfg(feature = "server")]
 pub mod custody;
 
+#[cfg(feature = "agent")]
+pub mod agent;
 #[cfg(feature = "server")]
 pub mod fetch;
 

@@ -8,10 +8,10 @@ use super::registry::GovernTx;
 use crate::audit::append::{Log, append};
 use crate::audit::entry::{Entry, KeyAdded, PolicyActivated, PolicyRetired, RoleRotated, StoreCreated, Text};
 use crate::audit::recorded::{Recorded, Reply};
-use crate::identity::Identity;
+use crate::identity::{Fresh, Identity};
 use crate::keys::KeyRow;
 use crate::policy::document::Policy;
-use crate::policy::in_force::{Activation, check_overlap, in_force};
+use crate::policy::in_force::{Activation, Rules, check_overlap, in_force};
 use crate::protocol::receipt::log_origin;
 use crate::protocol::role::{Role, RoleCertificate};
 use crate::wire::ids::TenantId;
@@ -111,15 +111,14 @@ fn activate<T: GovernTx>(
     let mut replaced = None;
     let mut sequence = 0;
     for activation in txn.ports().active(&tenant)? {
-        let shown = activation.as_shown().clone();
-        let other = Policy::parse(&shown.document).map_err(Error::Policy)?;
-        sequence = sequence.max(shown.sequence);
-        match other.name == policy.name {
-            true => replaced = Some(shown.digest),
+        let other = in_force(activation).map_err(Error::Policy)?;
+        sequence = sequence.max(other.sequence());
+        match Rules::<Fresh>::policy(&other).name == policy.name {
+            true => replaced = Some(Rules::<Fresh>::digest(&other)),
             false => others.push(other),
         }
     }
-    check_overlap(&policy, &others).map_err(Error::Policy)?;
+    check_overlap(&policy, others.iter().map(Rules::<Fresh>::policy)).map_err(Error::Policy)?;
     let mut before = Vec::new();
     if let Some(old) = replaced {
         txn.ports().retire(&tenant, &old, now)?;

@@ -10,7 +10,8 @@ use crate::wire::{Digest, UnixSeconds};
 
 /// Policies of tenants, as operators change them.
 ///
-/// Contract: what is written is durable once the transaction commits; `Policies::active` of the same transaction sees it.
+/// Contract: what is written is durable once the transaction commits; `Policies::active` of the same transaction sees
+/// it.
 pub trait Registry {
     /// Puts a policy into force.
     fn activate(&mut self, name: &str, activation: &Activation, now: UnixSeconds) -> Result<(), StoreError>;

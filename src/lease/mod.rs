@@ -1,6 +1,7 @@
 //! Spent challenges, and who holds which device until when.
 //!
-//! Promise: a challenge is redeemed by one bundle, a device is in one lease at a time, over all replicas. Time comes in.
+//! Promise: a challenge is redeemed by one bundle, a device is in one lease at a time, over all replicas. Time comes
+//! in.
 
 pub mod hold;
 pub mod ports;

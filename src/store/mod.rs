@@ -21,4 +21,4 @@ pub use rows::RowMac;
 pub use sqlite::{LogCopy, Opening, Store};
 pub use standing::Meta;
 pub use tenants::{ApproversRow, PolicyRow, PolicyState};
-pub use tx::{TimeSource, Tx};
+pub use tx::{Clock, Tx};

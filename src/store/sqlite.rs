@@ -17,7 +17,7 @@ use super::migrate;
 use super::rows::RowMac;
 use super::sql::{BEGIN_READING, BEGIN_WRITING, Db, Slot, corrupt, unavailable};
 use super::standing;
-use super::tx::{Shared, TimeSource, Tx};
+use super::tx::{Clock, Shared, Tx};
 use super::watch::Watch;
 use crate::wire::ids::{Mode, StoreId};
 use crate::wire::txn::{self, StoreError, Transact, Transaction as _, Txn};
@@ -30,7 +30,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Opening {
     pub path: PathBuf,
     pub row_mac: RowMac,
-    pub time: TimeSource,
+    pub clock: Clock,
 }
 
 /// An embedded store in one SQLite file.
@@ -234,7 +234,7 @@ fn start(
     new: Option<(StoreId, Mode)>,
     mut db: Db,
 ) -> Result<(Arc<Shared>, PathBuf), StoreError> {
-    let Opening { path, row_mac, time } = opening;
+    let Opening { path, row_mac, clock } = opening;
     let watch = Watch::new(&path);
     watch.check_unopened()?;
     db.connect(&options(&path, Access::Write), watch.generation())?;
@@ -246,7 +246,7 @@ fn start(
         None => standing::stated(&mut db)?,
     };
     let log_size_seen = AtomicI64::new(0);
-    let shared = Arc::new(Shared { row_mac, time, mode, watch, store, log_size_seen });
+    let shared = Arc::new(Shared { row_mac, clock, mode, watch, store, log_size_seen });
     let mut tx = Tx::begun(db, shared.clone());
     let done = match new {
         Some((store, mode)) => tx.put_new_meta(store, mode),

@@ -16,7 +16,7 @@ const CLOCKS_APART_S_MAX: i64 = 2;
 
 /// Where the time of a store comes from.
 #[derive(Clone, Debug)]
-pub enum TimeSource {
+pub enum Clock {
     /// The database.
     Database,
     /// A number of seconds that somebody sets: for tests and simulated runs.
@@ -26,7 +26,7 @@ pub enum TimeSource {
 /// What the transactions of one store share.
 pub(super) struct Shared {
     pub row_mac: RowMac,
-    pub time: TimeSource,
+    pub clock: Clock,
     pub mode: Mode,
     pub watch: Watch,
     pub store: StoreId,
@@ -82,13 +82,13 @@ impl Tx {
 
     /// Reads the time of the database.
     pub(super) fn database_time(&mut self) -> Result<UnixSeconds, StoreError> {
-        let time = self.shared.time.clone();
-        match time {
-            TimeSource::Database => {
+        let clock = self.shared.clock.clone();
+        match clock {
+            Clock::Database => {
                 let row = self.db.row(sql::NOW, Vec::new())?.ok_or_else(|| corrupt("no time"))?;
                 Cells::of("now", row).time()
             }
-            TimeSource::Set(seconds) => {
+            Clock::Set(seconds) => {
                 let seconds = seconds.load(Ordering::SeqCst);
                 UnixSeconds::new(seconds)
                     .ok_or_else(|| StoreError::Clock { what: format!("{seconds} s is no time") })

@@ -76,8 +76,8 @@ impl Watch {
 
     /// Checks that the files are the ones that the connections have open.
     ///
-    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of before are
-    /// to be closed.
+    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of
+    /// before are to be closed.
     pub fn check(&self) -> Result<(), StoreError> {
         let mut state = self.state();
         match self.looked_at(state.seen) {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(all(feature = "agent", feature = "sim"))]
+mod agent;
 #[cfg(feature = "server")]
 mod custody;
 mod gpu;
@@ -11,6 +13,8 @@ mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
+#[cfg(feature = "sim")]
+mod policy;
 mod rim;
 #[cfg(feature = "sim")]
 mod sim;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use claviger::audit::Ledger as _;
 use claviger::identity::row::RowKey;
 use claviger::lease::ports::{Challenges as _, Claimed, Leases, Placement, Standing as _};
-use claviger::store::{Opening, RowMac, Store, TimeSource, Tx};
+use claviger::store::{Clock, Opening, RowMac, Store, Tx};
 use claviger::wire::Code;
 use claviger::wire::ids::{Mode, StoreId};
 use claviger::wire::secret::SecretArray;
@@ -51,7 +51,7 @@ fn opening(path: &Path, key: u8, clock: &Arc<AtomicI64>) -> Opening {
     Opening {
         path: path.to_path_buf(),
         row_mac: RowMac::new(RowKey::new(SecretArray::copied(&[key; 32]).unwrap())),
-        time: TimeSource::Set(clock.clone()),
+        clock: Clock::Set(clock.clone()),
     }
 }
 
@@ -249,7 +249,7 @@ async fn the_time_is_the_database_s_and_no_jump_is_taken() {
 #[tokio::test]
 async fn the_database_s_own_clock_is_that_of_the_machine() {
     let folder = Folder::new();
-    let opening = Opening { time: TimeSource::Database, ..opening(&folder.file("db"), 1, &Arc::default()) };
+    let opening = Opening { clock: Clock::Database, ..opening(&folder.file("db"), 1, &Arc::default()) };
     let store = Store::create(opening, STORE, Mode::Real).await.unwrap();
     let machine = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let machine = at(i64::try_from(machine.as_secs()).unwrap());

@@ -185,7 +185,8 @@ fn names_each_change_of_an_entry_with_its_index() {
 #[test]
 fn names_each_change_of_the_log() {
     let service = Service::with(20);
-    let changes: [(Change, &[(Option<u64>, Code)]); 11] = [
+    type Named<'a> = (Change, &'a [(Option<u64>, Code)]);
+    let changes: [Named<'_>; 11] = [
         (
             |m| swap(m, 5, 9),
             &[
@@ -288,7 +289,7 @@ fn a_log_key_signs_within_its_window_alone() {
     service.append(&alarm(0), 1999);
     service.sign();
     let report = |service: &Service| {
-        let log_keys = &[late.clone()];
+        let log_keys = std::slice::from_ref(&late);
         let pins = Pins { roots: &service.pins, log_keys, remembered: None };
         verify(&mut service.memory.clone(), &pins).unwrap()
     };
@@ -328,7 +329,7 @@ fn the_newest_entries_stand_under_the_signed_root_whatever_lies_before() {
     let service = Service::with(50);
     let certificate = service.certificate(&service.log_key, 0);
     let newest = |memory: &Memory, remembered, count| {
-        let log_keys = &[certificate.clone()];
+        let log_keys = std::slice::from_ref(&certificate);
         let pins = Pins { roots: &service.pins, log_keys, remembered };
         verify_newest(&mut memory.clone(), &pins, count).unwrap()
     };
