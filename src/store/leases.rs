@@ -3,7 +3,7 @@
 use super::rows::{joined, split};
 use super::sql::{Cells, Value, corrupt};
 use super::tx::Tx;
-use crate::lease::{Challenges, Claimed, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent};
+use crate::lease::ports::{Challenges, Claimed, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent};
 use crate::wire::ids::{LeaseId, Pdi, TenantId};
 use crate::wire::txn::StoreError;
 use crate::wire::{Digest, UnixSeconds};

@@ -8,7 +8,7 @@ use super::rows::RowMac;
 use super::sql::{self, Cells, Db, Value, corrupt, unavailable};
 use super::watch::Watch;
 use crate::wire::UnixSeconds;
-use crate::wire::ids::StoreId;
+use crate::wire::ids::{Mode, StoreId};
 use crate::wire::txn::{StoreError, Transaction};
 
 /// Seconds that the clocks of database and replica may lie apart.
@@ -27,6 +27,7 @@ pub enum Clock {
 pub(super) struct Shared {
     pub row_mac: RowMac,
     pub clock: Clock,
+    pub mode: Mode,
     pub watch: Watch,
     pub store: StoreId,
     /// The largest size of the log that a transaction of this process saw committed.
@@ -142,8 +143,15 @@ impl Tx {
 
     fn undo(&mut self) {
         if std::mem::take(&mut self.open) && self.db.execute("ROLLBACK", Vec::new()).is_err() {
-            self.db.close();
+            self.abandon();
         }
+    }
+
+    /// Closes a connection of which it is not known where it stands.
+    pub(super) fn abandon(&mut self) {
+        self.open = false;
+        self.db.close();
+        self.shared.watch.forget();
     }
 }
 
@@ -153,14 +161,13 @@ impl Transaction for Tx {
     fn commit(mut self) -> Result<(), StoreError> {
         if let Err(error) = self.db.execute("COMMIT", Vec::new()) {
             // Whether it was written is unknown; the connection is not used again.
-            self.open = false;
-            self.db.close();
+            self.abandon();
             return Err(unavailable(format!("the commit failed: {error}")));
         }
         self.open = false;
         // What was just written to a file that is gone was written nowhere.
         if let Err(error) = self.shared.watch.check() {
-            self.db.close();
+            self.abandon();
             return Err(error);
         }
         if let Some(Ok(size)) = self.log_end.map(|end| i64::try_from(end.size)) {
@@ -178,7 +185,7 @@ impl Drop for Tx {
     fn drop(&mut self) {
         if self.open {
             // Only a panic comes here.
-            self.db.close();
+            self.abandon();
         }
     }
 }

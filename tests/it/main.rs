@@ -19,3 +19,9 @@ mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+#[cfg(feature = "server")]
+mod store;
+#[cfg(feature = "server")]
+mod store_sqlite;
+#[cfg(feature = "server")]
+mod store_tampered;
