@@ -245,7 +245,12 @@ const WORDS: &[Word] = &[
     Word {
         name: "expose_secret",
         sign: Tokens("expose_secret"),
-        places: &[("wire/crypto.rs", Exactly(6)), ("wire/secret.rs", Exactly(2))],
+        places: &[
+            ("wire/crypto.rs", Exactly(6)),
+            ("wire/secret.rs", Exactly(2)),
+            ("agent/deliver.rs", Exactly(2)),
+            ("agent/instance.rs", Exactly(2)),
+        ],
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Judges the service's answer: signed under pinned roots, recorded in the pinned log, and about exactly what was asked.
+//! Judges the service's answer: signed under pinned roots, recorded in the pinned log, about exactly what was asked.
 
 use super::collect::Asked;
 use super::error::Error;
@@ -55,8 +55,8 @@ pub fn pins(pins: &PinnedRoots, danger_simulated_vendors: bool) -> Result<(), Er
 
 /// Judges a 200 and opens its keys.
 ///
-/// Errors: `Reply` if it is no grant; `Protocol` if signature, receipt or a sealed key does not hold; `NotAsked` if keys,
-/// suite or result are not those of the request.
+/// Errors: `Reply` if it is no grant; `Protocol` if signature, receipt or a sealed key does not hold; `NotAsked` if
+/// keys, suite or result are not those of the request.
 pub fn grant(
     body: &[u8],
     asked: &Asked,
@@ -78,8 +78,8 @@ pub fn grant(
 
 /// Judges a 403.
 ///
-/// Errors: `DenialUnsigned` if it is no denial that the pinned service signed and recorded: a forged one must not stop a
-/// workload for good.
+/// Errors: `DenialUnsigned` if it is no denial that the pinned service signed and recorded: a forged one must not stop
+/// a workload for good.
 pub fn denial(
     body: &[u8],
     asked: &Asked,

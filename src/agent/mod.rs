@@ -1,4 +1,5 @@
-//! The guest side: collects evidence, sends it, checks the answer, opens the keys and puts them on a memory file system.
+//! The guest side: collects evidence, sends it, checks the answer, opens the keys and puts them on a memory file
+//! system.
 //!
 //! Promise: nothing is delivered, and no GPU set ready, unless pinned roots vouch for the answer and the devices are
 //! still those that were attested; a denial counts only if the service signed it. Absent on purpose: parsing of

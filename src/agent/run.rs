@@ -153,7 +153,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
         let judged = self.exchange(&prepared);
         match judged {
             Ok(Answered::Granted(grant)) => self.accept(&prepared, &grant),
-            Ok(Answered::Denied(denial)) => Ok(self.refuse(denial)),
+            Ok(Answered::Denied(denial)) => Ok(self.refuse(*denial)),
             Err(error @ (Error::Unreachable { .. } | Error::Reply { .. })) => {
                 self.unanswered = Some(prepared);
                 Err(error)
@@ -216,7 +216,9 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
         match answer.status {
             200 => check::grant(&answer.body, asked, pins, self.instance.transport(), now)
                 .map(|grant| Answered::Granted(Box::new(grant))),
-            403 => check::denial(&answer.body, asked, pins, now).map(Answered::Denied),
+            403 => {
+                check::denial(&answer.body, asked, pins, now).map(|denial| Answered::Denied(Box::new(denial)))
+            }
             _ => Err(client::undecided(&answer)),
         }
     }
@@ -286,7 +288,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
 
 enum Answered {
     Granted(Box<Grant>),
-    Denied(SignedDenial),
+    Denied(Box<SignedDenial>),
 }
 
 /// Tells how long to wait after an attempt: doubling, at least what the service asked for, and never the same for two
