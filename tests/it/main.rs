@@ -4,6 +4,7 @@
 
 #[cfg(feature = "server")]
 mod custody;
+mod expectations;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -15,3 +16,5 @@ mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+mod support;
+mod vectors;
