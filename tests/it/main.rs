@@ -6,6 +6,7 @@
 mod agent;
 #[cfg(feature = "server")]
 mod custody;
+mod expectations;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -25,3 +26,5 @@ mod store;
 mod store_sqlite;
 #[cfg(feature = "server")]
 mod store_tampered;
+mod support;
+mod vectors;
