@@ -4,6 +4,8 @@
 
 #[cfg(feature = "server")]
 mod custody;
+#[cfg(feature = "sim")]
+mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -15,3 +17,5 @@ mod rim;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+#[cfg(feature = "sim")]
+mod support;
