@@ -37,11 +37,19 @@ pub mod audit;
 pub mod release;
 
 #[cfg(feature = "server")]
+pub mod govern;
+
+#[cfg(feature = "server")]
 pub mod http;
+
+#[cfg(feature = "server")]
+pub mod store;
 
 #[cfg(feature = "server")]
 pub mod custody;
 
+#[cfg(feature = "agent")]
+pub mod agent;
 #[cfg(feature = "server")]
 pub mod fetch;
 

@@ -72,7 +72,7 @@ const ROOMS: &[Row] = &[
             "govern", "usage",
         ],
     ),
-    ("custody", &["wire", "keys"]),
+    ("custody", &["wire", "protocol", "identity", "keys"]),
     ("fetch", &["wire", "endorse", "verify"]),
     ("model", &["wire"]),
     ("agent", &["wire", "protocol", "model"]),
@@ -109,6 +109,9 @@ const ROOMS: &[Row] = &[
 const NARROWER: &[Row] =
     &[("release/judge.rs", &["wire", "protocol", "identity", "evidence", "endorse", "verify", "policy"])];
 
+/// Files that hand on types of another room, and that room. Policies speak of what evidence calls its fields.
+const HANDED_ON: &[(&str, &str)] = &[("verify/terms.rs", "evidence")];
+
 /// What code behind `#[cfg(test)]` may import beyond the row: evidence to test with comes from the simulator.
 const IN_TESTS: &[&str] = &["sim"];
 
@@ -125,7 +128,7 @@ const DOORS: &[Door] = &[
             Tokens("now_local"),
             Begins("tokio::time"),
         ],
-        places: &["release", "store", "http", "fetch", "agent", "cli"],
+        places: &["http", "fetch", "agent", "cli"],
         tests: false,
     },
     Door {
@@ -148,28 +151,31 @@ const DOORS: &[Door] = &[
     Door {
         name: "the environment",
         signs: &[Begins("std::env"), Macro("env"), Macro("option_env")],
-        places: &["agent", "cli"],
+        places: &["release/ear.rs", "agent"],
         tests: true,
     },
     Door {
         name: "processes",
-        signs: &[Begins("std::process"), Begins("rustix::process")],
-        places: &[],
+        signs: &[Ends("process::Command"), Begins("rustix::process"), Begins("tokio::process")],
+        places: &["custody"],
         tests: false,
     },
     Door {
         name: "the network",
         signs: &[
-            Begins("std::net"),
-            Begins("std::os::unix::net"),
-            Begins("tokio::net"),
+            Tokens("TcpListener"),
+            Tokens("TcpStream"),
+            Tokens("ToSocketAddrs"),
+            Tokens("UdpSocket"),
+            Tokens("UnixListener"),
+            Tokens("UnixStream"),
             Begins("rustix::net"),
             Begins("ureq"),
             Begins("hyper"),
             Begins("hyper_util"),
             Begins("tokio_rustls"),
         ],
-        places: &["http", "fetch", "agent", "cli"],
+        places: &["http", "agent"],
         tests: false,
     },
     Door { name: "SQL", signs: &[Begins("sqlx")], places: &["store"], tests: false },
@@ -178,8 +184,20 @@ const DOORS: &[Door] = &[
         name: "serde",
         signs: &[Tokens("Serialize"), Tokens("Deserialize")],
         places: &[
-            "wire", "protocol", "evidence", "verify", "policy", "audit", "govern", "release", "http",
-            "agent", "cli",
+            "wire",
+            "protocol",
+            "identity/bundle.rs",
+            "identity/keyfile.rs",
+            "evidence",
+            "verify",
+            "policy",
+            "keys/context.rs",
+            "keys/enrol.rs",
+            "audit",
+            "release",
+            "http",
+            "agent",
+            "cli",
         ],
         tests: true,
     },
@@ -196,7 +214,7 @@ const DOORS: &[Door] = &[
             Begins("std::io::stderr"),
             Begins("std::io::stdin"),
         ],
-        places: &["store", "http", "fetch", "agent", "cli"],
+        places: &["http", "fetch", "agent", "cli"],
         tests: true,
     },
     Door {
@@ -220,11 +238,8 @@ const WORDS: &[Word] = &[
         sign: Tokens("unwrap_and_seal ("),
         places: &[("keys/seal.rs", Exactly(1)), ("release", Exactly(1))],
     },
-    Word {
-        name: "ReplyKey::sign",
-        sign: Ends("ReplyKey::sign"),
-        places: &[("release/reply.rs", Exactly(1))],
-    },
+    // A method call shows no type: `.sign(` is counted, and the key is not named on the way to it.
+    Word { name: "ReplyKey::sign", sign: Ends("ReplyKey::sign"), places: &[] },
     Word {
         name: ".sign(",
         sign: Method("sign"),
@@ -232,7 +247,8 @@ const WORDS: &[Word] = &[
             ("wire/crypto.rs", Exactly(4)),
             ("identity", Free),
             ("audit", Free),
-            ("release/reply.rs", Free),
+            ("release/ear.rs", Exactly(1)),
+            ("release/reply.rs", Exactly(1)),
             ("agent", Free),
             ("sim", Free),
             ("cli", Free),
@@ -241,7 +257,14 @@ const WORDS: &[Word] = &[
     Word {
         name: ".stage(",
         sign: Method("stage"),
-        places: &[("lease", Free), ("audit", Free), ("govern", Free)],
+        places: &[
+            ("lease", Free),
+            ("audit", Free),
+            ("govern", Free),
+            ("release/attest.rs", Exactly(3)),
+            ("release/standing.rs", Exactly(3)),
+            ("release/strangers.rs", Exactly(1)),
+        ],
     },
     Word { name: "Authentic::new", sign: Ends("Authentic::new"), places: &[("verify/part.rs", Exactly(1))] },
     Word {
@@ -251,6 +274,12 @@ const WORDS: &[Word] = &[
             ("wire/crypto.rs", Exactly(6)),
             ("wire/secret.rs", Exactly(2)),
             ("protocol/sealing.rs", Exactly(3)),
+            ("identity/keyfile.rs", Exactly(2)),
+            ("identity/keys.rs", Exactly(4)),
+            ("keys/wrap.rs", Exactly(4)),
+            ("custody/file.rs", Exactly(3)),
+            ("custody/folder.rs", Exactly(3)),
+            ("custody/wrapping.rs", Exactly(5)),
         ],
     },
 ];
@@ -341,7 +370,7 @@ fn the_table_of_rooms_has_one_direction() {
 
 #[test]
 fn rooms_import_what_their_rows_name() {
-    holds(rules::imports(&HOUSE, ROOMS, NARROWER, IN_TESTS));
+    holds(rules::imports(&HOUSE, ROOMS, NARROWER, IN_TESTS, HANDED_ON));
     holds(rules::siblings(&HOUSE, "http", HTTP_SIBLINGS));
 }
 

@@ -1,4 +1,5 @@
-//! Entries: what the log tells, one struct per kind. Digests, ids, codes and short texts; never evidence, never a secret.
+//! Entries: what the log tells, one struct per kind. Digests, ids, codes and short texts; never evidence, never a
+//! secret.
 
 use serde::{Deserialize, Serialize};
 

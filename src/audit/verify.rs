@@ -532,7 +532,8 @@ mod tests {
     #[test]
     fn names_each_change_of_the_log() {
         let service = Service::with(20);
-        let changes: [(Change, &[(Option<u64>, Code)]); 11] = [
+        type Named<'a> = (Change, &'a [(Option<u64>, Code)]);
+        let changes: [Named<'_>; 11] = [
             (
                 |m| swap(m, 5, 9),
                 &[
@@ -638,7 +639,7 @@ mod tests {
         service.append(&alarm(0), 1999);
         service.sign();
         let report = |service: &Service| {
-            let log_keys = &[late.clone()];
+            let log_keys = std::slice::from_ref(&late);
             let pins = Pins { roots: &service.pins, log_keys, remembered: None };
             verify(&mut service.memory.clone(), &pins).unwrap()
         };

@@ -4,10 +4,34 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(feature = "agent")]
+mod agent;
+#[cfg(feature = "server")]
+mod assemble;
+#[cfg(feature = "server")]
+mod audit;
+#[cfg(feature = "verifier")]
+mod catalogue;
+#[cfg(any(feature = "verifier", feature = "server"))]
 mod clock;
+#[cfg(feature = "server")]
+mod config;
 mod explain;
+#[cfg(feature = "verifier")]
 mod files;
+#[cfg(feature = "server")]
+mod init;
+#[cfg(feature = "server")]
+mod operate;
+#[cfg(feature = "verifier")]
 mod output;
+#[cfg(feature = "server")]
+mod remembered;
+#[cfg(feature = "server")]
+mod roots;
+#[cfg(feature = "server")]
+mod serve;
+#[cfg(feature = "verifier")]
 mod verify;
 
 /// Exit status of a command, everywhere the same.
@@ -64,11 +88,40 @@ const AFTER_HELP: &str = "Exit status: 0 verified, granted or done; 1 refused, c
 
 #[derive(Subcommand)]
 enum Command {
-    /// Judge evidence offline, by the same code as the service.
+    /// Get this guest's keys: the side that runs inside the confidential VM.
+    #[cfg(feature = "agent")]
+    Agent(agent::Agent),
+    /// Check the audit log without trusting the server.
+    #[cfg(feature = "server")]
     #[command(subcommand)]
-    Verify(verify::Verify),
+    Audit(audit::Audit),
+    /// Show service classes, controls, residual risks and the support list.
+    #[cfg(feature = "verifier")]
+    Catalogue(catalogue::Show),
     /// Tell what a code means and what to do about it.
     Explain(explain::Explain),
+    /// Renew the service's online keys under its offline roots.
+    #[cfg(feature = "server")]
+    #[command(subcommand)]
+    Identity(init::Identity),
+    /// Make the identity and the empty store of a new service.
+    #[cfg(feature = "server")]
+    Init(init::Init),
+    /// Tenant keys of a local store.
+    #[cfg(feature = "server")]
+    #[command(subcommand)]
+    Key(operate::Key),
+    /// Release policies of a local store.
+    #[cfg(feature = "server")]
+    #[command(subcommand)]
+    Policy(operate::PolicyCommand),
+    /// Run the service.
+    #[cfg(feature = "server")]
+    Serve(serve::Serve),
+    /// Judge evidence offline, by the same code as the service.
+    #[cfg(feature = "verifier")]
+    #[command(subcommand)]
+    Verify(verify::Verify),
 }
 
 /// Runs the command line.
@@ -85,8 +138,25 @@ pub fn run() -> ExitCode {
         }
     };
     let done = match arguments.command {
-        Command::Verify(verify) => verify.run(),
+        #[cfg(feature = "agent")]
+        Command::Agent(agent) => agent.run(),
+        #[cfg(feature = "server")]
+        Command::Audit(audit) => audit.run(),
+        #[cfg(feature = "verifier")]
+        Command::Catalogue(show) => show.run(),
         Command::Explain(explain) => explain.run(),
+        #[cfg(feature = "server")]
+        Command::Identity(identity) => identity.run(),
+        #[cfg(feature = "server")]
+        Command::Init(init) => init.run(),
+        #[cfg(feature = "server")]
+        Command::Key(key) => key.run(),
+        #[cfg(feature = "server")]
+        Command::Policy(policy) => policy.run(),
+        #[cfg(feature = "server")]
+        Command::Serve(serve) => serve.run(),
+        #[cfg(feature = "verifier")]
+        Command::Verify(verify) => verify.run(),
     };
     match done {
         Ok(status) => status.into(),

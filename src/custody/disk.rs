@@ -1,4 +1,5 @@
-//! Folders and files that hold secrets: opened without following links, refused if others could reach them, written whole.
+//! Folders and files that hold secrets: opened without following links, refused if others could reach them,
+//! written whole.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -107,7 +108,8 @@ impl Dir {
 
     /// Reads a secret file of 1 to `max_len` bytes.
     ///
-    /// Errors: `Missing`; `NotPlain` for a link or anything but a file; `TooOpen`, `ForeignOwner`; `FileLength`; `Io`.
+    /// Errors: `Missing`; `NotPlain` for a link or anything but a file; `TooOpen`, `ForeignOwner`;
+    /// `FileLength`; `Io`.
     pub(super) fn read(&self, name: impl AsRef<Path>, max_len: usize) -> Result<Secret, Error> {
         let path = self.path(&name);
         let io = |errno| Error::io(&path, errno);
@@ -236,7 +238,8 @@ fn folder_error(path: &Path, errno: rustix::io::Errno) -> Error {
     }
 }
 
-/// Refuses what others than the owner could reach, and what belongs to neither us nor the system's administrator.
+/// Refuses what others than the owner could reach, and what belongs to neither us nor the system's
+/// administrator.
 fn check_reach(path: &Path, stat: &Stat, forbidden: u32) -> Result<(), Error> {
     let path = || path.to_path_buf();
     let actual_mode = stat.st_mode & 0o7777;

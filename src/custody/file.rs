@@ -32,8 +32,8 @@ impl FileCustodian {
 
     /// Reads the key file. It is never made on the way: a missing key must not turn into a new one.
     ///
-    /// Errors: `Missing`, `NotPlain`, `TooOpen`, `ForeignOwner`, `FileLength`, `Io`; `Identity` if the file is of another
-    /// kind, mode or store, or its key does not have 32 bytes.
+    /// Errors: `Missing`, `NotPlain`, `TooOpen`, `ForeignOwner`, `FileLength`, `Io`; `Identity` if the file
+    /// is of another kind, mode or store, or its key does not have 32 bytes.
     pub fn open(path: &Path, mode: Mode, store: StoreId) -> Result<Self, Error> {
         let (dir, name) = Dir::of(path)?;
         let file = dir.read(name, limits::KEY_FILE_LEN_MAX)?;

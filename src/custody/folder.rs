@@ -53,18 +53,19 @@ pub struct CertifyReport {
     pub window: Window,
 }
 
-/// Makes an identity in `dir`, which is made if it is missing: roots, role keys, certificates, service secret and, for a
-/// real store, the key of the file custodian. Files have mode 0600, folders 0700.
+/// Makes an identity in `dir`, which is made if it is missing: roots, role keys, certificates, service
+/// secret and, for a real store, the key of the file custodian. Files have mode 0600, folders 0700.
 ///
-/// Errors: `Exists` if there is a `service` or `roots` folder; nothing is overwritten, and after another error nothing is
-/// left. `TooOpen`, `ForeignOwner`, `NotPlain` of `dir`; `Io`; `Identity`, `Crypto` without randomness.
+/// Errors: `Exists` if there is a `service` or `roots` folder; nothing is overwritten, and after another
+/// error nothing is left. `TooOpen`, `ForeignOwner`, `NotPlain` of `dir`; `Io`; `Identity`, `Crypto`
+/// without randomness.
 pub fn init(dir: &Path, mode: Mode, now: UnixSeconds) -> Result<InitReport, Error> {
     let created = bundle::create(mode, now).map_err(|error| Error::of(dir.to_path_buf(), error))?;
     let io = |error: std::io::Error| Error::Io { path: dir.to_path_buf(), what: error.to_string() };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
     let parent = Dir::open(dir)?;
-    // Making a folder either succeeds or finds it: two inits at once cannot both go on. `service` comes first, since
-    // `roots` is where it was taken away from.
+    // Making a folder either succeeds or finds it: two inits at once cannot both go on. `service` comes
+    // first, since `roots` is where it was taken away from.
     let service = parent.create_child(SERVICE)?;
     let roots = match parent.create_child(ROOTS) {
         Ok(roots) => roots,
@@ -88,8 +89,9 @@ pub fn init(dir: &Path, mode: Mode, now: UnixSeconds) -> Result<InitReport, Erro
 
 /// Loads the identity of `dir`, whose `roots` folder may be elsewhere, and checks it for `now`.
 ///
-/// Errors: `Busy` while `certify` runs; `Missing`, `NotPlain`, `TooOpen`, `ForeignOwner`, `FileLength`, `Io`; `Identity` for a file that does not have
-/// its form, belongs elsewhere, or whose certificate does not hold.
+/// Errors: `Busy` while `certify` runs; `Missing`, `NotPlain`, `TooOpen`, `ForeignOwner`, `FileLength`,
+/// `Io`; `Identity` for a file that does not have its form, belongs elsewhere, or whose certificate does
+/// not hold.
 pub fn load(dir: &Path, now: UnixSeconds) -> Result<Identity, Error> {
     let service = Dir::open(dir)?.child(SERVICE)?;
     service.lock(false)?;
@@ -102,8 +104,8 @@ pub fn load(dir: &Path, now: UnixSeconds) -> Result<Identity, Error> {
     Identity::new(public, &roles, &secret, now).map_err(|error| wrong(SERVICE_FILE, error))
 }
 
-/// Opens the embedded custodian of a loaded identity: that of the file for a real store, that of memory for a simulated
-/// one.
+/// Opens the embedded custodian of a loaded identity: that of the file for a real store, that of memory for
+/// a simulated one.
 ///
 /// Errors: those of `FileCustodian::open`; `Crypto` without randomness.
 pub fn custodian(dir: &Path, identity: &Identity) -> Result<AnyCustodian, Error> {
@@ -116,14 +118,14 @@ pub fn custodian(dir: &Path, identity: &Identity) -> Result<AnyCustodian, Error>
     }
 }
 
-/// Makes a new key for a role, has it certified by the root in `roots_dir`, and puts both in the place of the old ones.
-/// The other roles, the pins and the service secret stay as they are.
+/// Makes a new key for a role, has it certified by the root in `roots_dir`, and puts both in the place of
+/// the old ones. The other roles, the pins and the service secret stay as they are.
 ///
-/// The new key is on the disk before `service.json` names it, and the old one stays until it does: whenever this stops,
-/// `load` finds the key that the certificate names.
+/// The new key is on the disk before `service.json` names it, and the old one stays until it does: whenever
+/// this stops, `load` finds the key that the certificate names.
 ///
-/// Errors: as `load`; `Busy` while another process changes the folder; `RootMissing`; `Identity` for a root that is not
-/// pinned or for 0 or more than 398 days.
+/// Errors: as `load`; `Busy` while another process changes the folder; `RootMissing`; `Identity` for a root
+/// that is not pinned or for 0 or more than 398 days.
 pub fn certify(
     dir: &Path,
     roots_dir: &Path,
@@ -193,7 +195,8 @@ fn write(roots: &Dir, service: &Dir, created: &Created) -> Result<(), Error> {
     service.write_new(SERVICE_FILE, &bytes)
 }
 
-/// Takes back what a failed init made in its own new folders. What cannot be removed makes the next init say `Exists`.
+/// Takes back what a failed init made in its own new folders. What cannot be removed makes the next init
+/// say `Exists`.
 fn discard(parent: &Dir, made: &[(&str, &Dir)]) {
     let keys = Role::ALL.map(key_name);
     let files = ROOT_FILES.iter().chain(&keys).chain(&[SECRET_FILE, CUSTODIAN_FILE, SERVICE_FILE]);
@@ -220,8 +223,8 @@ fn read_role(service: &Dir, name: &str, role: Role, pins: &PinnedRoots) -> Resul
     RoleSecret::kept(role, secret).map_err(|error| Error::of(service.path(name), error))
 }
 
-/// Reads the key that the certificate of a role names: the one in place, or the next one if `certify` was stopped between
-/// its two steps.
+/// Reads the key that the certificate of a role names: the one in place, or the next one if `certify` was
+/// stopped between its two steps.
 fn role_secret(service: &Dir, public: &ServiceFile, role: Role) -> Result<RoleSecret, Error> {
     let wrong = |error| Error::of(service.path(key_name(role)), error);
     let certified = &public.certificate(role).map_err(wrong)?.public_key;
@@ -239,7 +242,8 @@ fn role_secret(service: &Dir, public: &ServiceFile, role: Role) -> Result<RoleSe
     Err(wrong(crate::identity::Error::OtherKey { role }))
 }
 
-/// Ends what a stopped `certify` began: the next key goes in place if the certificate names it, and away if not.
+/// Ends what a stopped `certify` began: the next key goes in place if the certificate names it, and away if
+/// not.
 fn settle(service: &Dir, public: &ServiceFile, role: Role) -> Result<(), Error> {
     let next = next_name(role);
     if !service.holds(&next)? {

@@ -1,4 +1,5 @@
-//! The process that holds secrets: no core dumps, no tracing by its own user, memory kept out of swap where that is allowed.
+//! The process that holds secrets: no core dumps, no tracing by its own user, memory kept out of swap where
+//! that is allowed.
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
@@ -16,8 +17,8 @@ pub enum Memory {
 
 /// Locks the process down. Called once, before a secret is read.
 ///
-/// Memory is locked only where no limit stands: under a limit, locking would not protect more but make an allocation
-/// fail in the middle of a release. The caller tells the operator if it is not.
+/// Memory is locked only where no limit stands: under a limit, locking would not protect more but make an
+/// allocation fail in the middle of a release. The caller tells the operator if it is not.
 ///
 /// Errors: `Lockdown` if core dumps stay possible.
 pub fn lock_down() -> Result<Memory, Error> {
@@ -29,7 +30,9 @@ pub fn lock_down() -> Result<Memory, Error> {
     // Also for a kernel that pipes core files to a program, where the limit does not count.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| failed("the process cannot be made undumpable", errno))?;
-    if getrlimit(Resource::Memlock).current.is_some() {
+    let limit = getrlimit(Resource::Memlock);
+    let freed = || limit.maximum.is_none() && setrlimit(Resource::Memlock, limit_none()).is_ok();
+    if limit.current.is_some() && !freed() {
         return Ok(Memory::Unlocked);
     }
     // On fault: what is never touched holds no secret and costs no memory.
@@ -38,6 +41,10 @@ pub fn lock_down() -> Result<Memory, Error> {
         Ok(()) => Ok(Memory::Locked),
         Err(_) => Ok(Memory::Unlocked),
     }
+}
+
+fn limit_none() -> Rlimit {
+    Rlimit { current: None, maximum: None }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The custodian of simulated stores: its key lives and ends with the process, so that its blobs open nowhere else.
+//! The custodian of simulated stores: its key lives and ends with the process, so that its blobs open
+//! nowhere else.
 
 use super::wrapping::{WrappingKey, self_test};
 use crate::keys::{Custodian, CustodyError, KeyContext};

@@ -1,7 +1,8 @@
 //! The service's secrets at rest: the identity folder and the custodians of tenant keys.
 //!
-//! Promise: a secret file is read only if nobody but its owner could have read or changed it, is never overwritten by an
-//! init, and is replaced whole or not at all. Absent on purpose: what the keys mean (`identity`, `keys`).
+//! Promise: a secret file is read only if nobody but its owner could have read or changed it, is never
+//! overwritten by an init, and is replaced whole or not at all. Absent on purpose: what the keys mean
+//! (`identity`, `keys`).
 
 mod disk;
 pub mod error;

@@ -22,10 +22,10 @@ impl WrappingKey {
 
     /// Wraps a key in its context.
     ///
-    /// Shape: version byte, 32 bytes of commitment to wrapping key and context, then the AES-256-GCM sealing (12 bytes of
-    /// nonce, ciphertext, 16 bytes of tag) under a key derived for this context, with the context as associated data.
-    /// A key for each context keeps random nonces far from their bound; the commitment settles that exactly one key opens
-    /// a blob, which GCM alone does not.
+    /// Shape: version byte, 32 bytes of commitment to wrapping key and context, then the AES-256-GCM
+    /// sealing (12 bytes of nonce, ciphertext, 16 bytes of tag) under a key derived for this context, with
+    /// the context as associated data. A key for each context keeps random nonces far from their bound; the
+    /// commitment settles that exactly one key opens a blob, which GCM alone does not.
     ///
     /// Errors: `Unreachable` without randomness.
     pub(super) fn wrap(&self, context: &KeyContext, key: &Secret) -> Result<Vec<u8>, CustodyError> {
@@ -85,5 +85,34 @@ pub(super) async fn self_test(custodian: &impl Custodian) -> Result<(), CustodyE
         Err(CustodyError::NotOpened) => Ok(()),
         Ok(_) => broken("a wrapped key opened in another context"),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::custodian::tests::Fake;
+
+    #[tokio::test]
+    async fn a_mechanism_that_opens_wrongly_fails_its_test_as_one_that_is_away() {
+        assert_eq!(self_test(&Fake::Sound).await, Ok(()));
+        for fake in [Fake::Away, Fake::Blind, Fake::Echoes, Fake::Forgets, Fake::Swaps] {
+            let error = self_test(&fake).await.unwrap_err();
+            assert!(matches!(error, CustodyError::Unreachable { .. }), "{fake:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn the_commitment_holds_before_the_sealing_is_opened() {
+        let key = WrappingKey::new(SecretArray::random().unwrap());
+        let context = crate::keys::context::tests::context();
+        let blob = key.wrap(&context, &Secret::copied(b"k")).unwrap();
+        assert_eq!(blob.len(), 1 + COMMITMENT_LEN + 12 + 1 + 16);
+        let (commitment, _) = key.derived(&context.associated()).unwrap();
+        assert_eq!(&blob[1..=COMMITMENT_LEN], commitment.expose_secret());
+        for context in crate::keys::context::tests::neighbours() {
+            let (other, _) = key.derived(&context.associated()).unwrap();
+            assert_ne!(other.expose_secret(), commitment.expose_secret());
+        }
     }
 }

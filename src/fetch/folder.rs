@@ -6,17 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::endorse::{Certificate, Crl, OcspResponse, Rim, pem};
-use crate::protocol::message::Bundle;
 use crate::verify::Endorsements;
-use crate::verify::endorsements::Source;
+use crate::verify::endorsements::{Source, Wanted};
 use crate::wire::Untrusted;
 use crate::wire::limits;
 
 /// Files of one folder.
 pub const FILES_MAX: usize = 4096;
 
-/// A folder of files as vendors give them, told apart by name: `*.vek.der`, `*.chain.pem`, `*.crl`, `*.rim.xml`,
-/// `*.ocsp.der`. Other names are passed over.
+/// A folder of files as vendors give them: VCEKs and the certificates above them, revocation lists, RIMs, OCSP answers.
+/// Names do not matter; content tells what a file is. One that is none of these is named in the log and left out.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -58,7 +57,7 @@ impl Folder {
 }
 
 impl Source for Folder {
-    async fn gather(&self, _: &Bundle) -> Arc<Endorsements> {
+    async fn gather(&self, _: &Wanted) -> Arc<Endorsements> {
         self.look()
     }
 }
@@ -93,29 +92,45 @@ fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsements, Vec<Stri
                 continue;
             }
         };
-        if let Err(fault) = shelve(&mut endorsements, &name, &bytes) {
+        if let Err(fault) = shelve(&mut endorsements, &bytes) {
             faults.push(format!("{name}: {fault}"));
         }
     }
     (endorsements, faults)
 }
 
-/// Parses one file into its place.
-fn shelve(into: &mut Endorsements, name: &str, bytes: &[u8]) -> Result<(), crate::endorse::Error> {
-    let certificates = || match pem::is_pem(bytes) {
-        true => Certificate::list_from_pem(bytes, limits::GPU_CHAIN_LEN_MAX * 4),
-        false => Certificate::from_der(bytes).map(|certificate| vec![certificate]),
-    };
-    if name.contains(".vek.") {
-        into.amd.veks.extend(certificates()?.into_iter().map(Ok));
-    } else if name.contains(".chain.") {
-        into.amd.chain.extend(certificates()?.into_iter().map(Ok));
-    } else if name.contains(".crl") {
-        into.amd.crls.push(Ok(Crl::from_bytes(bytes)?));
-    } else if name.contains(".rim.") {
-        into.nvidia.rims.push(Ok(Untrusted::new(Rim::parse(bytes)?)));
-    } else if name.contains(".ocsp.") {
-        into.nvidia.ocsp.push(Ok(OcspResponse::parse(bytes)?));
+/// Parses one file into its place, which its content tells.
+fn shelve(into: &mut Endorsements, bytes: &[u8]) -> Result<(), String> {
+    let say = |error: crate::endorse::Error| error.to_string();
+    if bytes.trim_ascii_start().starts_with(b"<") {
+        into.nvidia.rims.push(Ok(Untrusted::new(Rim::parse(bytes).map_err(say)?)));
+        return Ok(());
+    }
+    if pem::is_pem(bytes) {
+        if let Ok(list) = Crl::from_bytes(bytes) {
+            into.amd.crls.push(Ok(list));
+            return Ok(());
+        }
+        let list = Certificate::list_from_pem(bytes, limits::GPU_CHAIN_LEN_MAX * 4).map_err(say)?;
+        list.into_iter().for_each(|certificate| place(into, certificate));
+        return Ok(());
+    }
+    if let Ok(certificate) = Certificate::from_der(bytes) {
+        place(into, certificate);
+    } else if let Ok(list) = Crl::from_der(bytes) {
+        into.amd.crls.push(Ok(list));
+    } else if let Ok(answer) = OcspResponse::parse(bytes) {
+        into.nvidia.ocsp.push(Ok(answer));
+    } else {
+        return Err("neither a certificate, a revocation list, a RIM nor an OCSP answer".to_string());
     }
     Ok(())
+}
+
+/// Puts a certificate among the signing keys of chips or above them.
+fn place(into: &mut Endorsements, certificate: Certificate) {
+    match certificate.subject_cn.as_str() {
+        "SEV-VCEK" | "SEV-VLEK" => into.amd.veks.push(Ok(certificate)),
+        _ => into.amd.chain.push(Ok(certificate)),
+    }
 }

@@ -29,8 +29,8 @@ pub struct ServiceFile {
 impl ServiceFile {
     /// Parses the file.
     ///
-    /// Errors: `ServiceFile` for another shape or version; `RoleCount` unless there is one certificate for each role;
-    /// `RootsEqual`.
+    /// Errors: `ServiceFile` for another shape or version; `RoleCount` unless there is one certificate for
+    /// each role; `RootsEqual`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let file: Self = json::parse("service.json", bytes, limits::SERVICE_FILE_LEN_MAX)
             .map_err(|error| Error::ServiceFile { what: error.to_string() })?;
@@ -96,7 +96,8 @@ fn check_role(
     role: Role,
     now: UnixSeconds,
 ) -> Result<(), Error> {
-    // Signature, role, mode and store first, at a time inside the window: dates that nobody signed say nothing.
+    // Signature, role, mode and store first, at a time inside the window: dates that nobody signed say
+    // nothing.
     pins.certified(certificate, role, certificate.not_before)
         .map_err(|error| Error::NotCertified { role, what: error.to_string() })?;
     if now < certificate.not_before {
@@ -119,8 +120,8 @@ pub struct Created {
     pub public: ServiceFile,
 }
 
-/// Makes a new identity: store id, two roots, a key and certificate for each role, the service secret. The first root
-/// certifies; the second is there for the day when the first is lost.
+/// Makes a new identity: store id, two roots, a key and certificate for each role, the service secret. The
+/// first root certifies; the second is there for the day when the first is lost.
 ///
 /// Errors: `Crypto` without randomness.
 pub fn create(mode: Mode, now: UnixSeconds) -> Result<Created, Error> {
@@ -160,8 +161,8 @@ pub struct Identity {
 impl Identity {
     /// Puts the keys to use, if each is the one that its certificate names and each certificate is in force.
     ///
-    /// Errors: those of `check`; `OtherKey` for a key that its certificate does not name, or for a missing or repeated
-    /// one; `Crypto`.
+    /// Errors: those of `check`; `OtherKey` for a key that its certificate does not name, or for a missing
+    /// or repeated one; `Crypto`.
     pub fn new(
         public: ServiceFile,
         roles: &[RoleSecret],
@@ -189,7 +190,8 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Checks every certificate anew. Called at start, and again while the service runs: a lapsed one stops releases.
+    /// Checks every certificate anew. Called at start, and again while the service runs: a lapsed one stops
+    /// releases.
     ///
     /// Errors: `NotCertified`, `RoleEnded`, `RoleNotBegun`.
     pub fn check(&self, now: UnixSeconds) -> Result<(), Error> {
@@ -252,5 +254,159 @@ impl Identity {
     /// Returns the key of the rows' MAC.
     pub fn row(&self) -> &RowKey {
         &self.row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> UnixSeconds {
+        UnixSeconds::new(1_000_000 + seconds).unwrap()
+    }
+
+    fn identity(created: &Created, now: UnixSeconds) -> Result<Identity, Error> {
+        Identity::new(created.public.clone(), &created.roles, &created.service, now)
+    }
+
+    #[test]
+    fn a_created_identity_holds_for_its_days_and_no_longer() {
+        let created = create(Mode::Real, at(0)).unwrap();
+        let identity = identity(&created, at(0)).unwrap();
+        let end = i64::from(ROLE_DAYS) * 86_400;
+        assert_eq!(identity.check(at(end)), Ok(()));
+        assert!(matches!(identity.check(at(end + 1)), Err(Error::RoleEnded { .. })));
+        assert!(matches!(identity.check(at(-301)), Err(Error::RoleNotBegun { .. })));
+        let warn = end - i64::from(ROLE_WARN_DAYS) * 86_400;
+        assert!(identity.ending(at(warn)).is_empty());
+        assert_eq!(identity.ending(at(warn + 1)).len(), 4);
+        assert!(
+            super::Identity::new(created.public.clone(), &created.roles, &created.service, at(end + 1))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn each_key_signs_as_its_certificate_says() {
+        let created = create(Mode::Simulated, at(0)).unwrap();
+        let identity = identity(&created, at(0)).unwrap();
+        let certified = |role| &identity.public().certificate(role).unwrap().public_key[..];
+        let (reply, log) = (identity.reply().sign(b"x"), identity.log().sign(b"x"));
+        crypto::verify_ed25519(certified(Role::Reply), b"x", &reply).unwrap();
+        crypto::verify_ed25519(certified(Role::Log), b"x", &log).unwrap();
+        assert!(crypto::verify_ed25519(certified(Role::Reply), b"x", &log).is_err());
+        let result = identity.result().sign(b"x").unwrap();
+        let spelling = crypto::P384Signature::Fixed(&result);
+        crypto::verify_p384(certified(Role::Result), b"x", spelling).unwrap();
+        assert_eq!(identity.result().public(), certified(Role::Result));
+        assert_eq!(identity.enrolment().public(), certified(Role::Enrolment));
+        assert_eq!(identity.mode(), Mode::Simulated);
+    }
+
+    #[test]
+    fn an_identity_is_shared_by_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        shared::<Identity>();
+    }
+
+    #[test]
+    fn a_key_that_its_certificate_does_not_name_is_refused() {
+        for role in 0..4 {
+            let mut created = create(Mode::Real, at(0)).unwrap();
+            let secret = RoleSecret::generate(created.roles[role].role()).unwrap();
+            let of = secret.role();
+            created.roles[role] = secret;
+            assert_eq!(identity(&created, at(0)).unwrap_err(), Error::OtherKey { role: of });
+            let fewer: Vec<_> = created.roles.into_iter().filter(|secret| secret.role() != of).collect();
+            let made = Identity::new(created.public, &fewer, &created.service, at(0));
+            assert_eq!(made.unwrap_err(), Error::OtherKey { role: of });
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_another_store_mode_role_or_root_is_refused() {
+        let created = create(Mode::Real, at(0)).unwrap();
+        let other = create(Mode::Real, at(0)).unwrap();
+        let pins = created.public.pins().clone();
+        let reply = created.public.certificate(Role::Reply).unwrap().clone();
+        let foreign = other.public.certificate(Role::Reply).unwrap().clone();
+        let changes = [
+            foreign.clone(),
+            RoleCertificate { store: pins.store, ..foreign },
+            RoleCertificate { role: Role::Log, ..reply.clone() },
+            RoleCertificate { mode: Mode::Simulated, ..reply.clone() },
+            RoleCertificate { not_after: reply.not_after.plus(1), ..reply.clone() },
+        ];
+        for certificate in changes {
+            let error = created.public.with(certificate.clone(), at(0)).unwrap_err();
+            assert!(matches!(error, Error::NotCertified { .. }), "{error:?}");
+            // And where it stands in the file already.
+            let mut file = created.public.clone();
+            file.certificates.retain(|kept| kept.role != certificate.role);
+            file.certificates.push(certificate);
+            let made = Identity::new(file, &created.roles, &created.service, at(0));
+            assert!(matches!(made, Err(Error::NotCertified { .. } | Error::OtherKey { .. })), "{made:?}");
+        }
+    }
+
+    #[test]
+    fn a_rotated_key_verifies_under_the_same_pins() {
+        let mut created = create(Mode::Real, at(0)).unwrap();
+        let pins = created.public.pins().clone();
+        for (n, role) in Role::ALL.into_iter().enumerate() {
+            let secret = RoleSecret::generate(role).unwrap();
+            let window = role_window(at(100), 1);
+            let certificate = created.roots[n % 2].certify(&pins, role, secret.public(), window).unwrap();
+            created.public = created.public.with(certificate.clone(), at(100)).unwrap();
+            created.roles[n] = secret;
+            let identity = identity(&created, at(100)).unwrap();
+            assert_eq!(identity.public().pins().id(), pins.id());
+            assert_eq!(pins.certified(&certificate, role, at(100)), Ok(&certificate.public_key[..]));
+        }
+    }
+
+    #[test]
+    fn service_json_reads_back_and_is_strict() {
+        let file = create(Mode::Real, at(0)).unwrap().public;
+        let good = file.write().unwrap();
+        assert_eq!(ServiceFile::parse(&good).unwrap(), file);
+        let text = String::from_utf8(good.clone()).unwrap();
+        for bad in [
+            text.replacen("\"version\": 1", "\"version\": 2", 1),
+            text.replacen("\"version\": 1", "\"version\": 1, \"note\": 1", 1),
+            text.replacen("\"role\": \"log\"", "\"role\": \"logs\"", 1),
+            format!("{text}x"),
+        ] {
+            assert!(matches!(ServiceFile::parse(bad.as_bytes()), Err(Error::ServiceFile { .. })), "{bad}");
+        }
+        let twice = text.replacen("\"role\": \"log\"", "\"role\": \"reply\"", 1);
+        let error = ServiceFile::parse(twice.as_bytes()).unwrap_err();
+        assert_eq!(error, Error::RoleCount { role: Role::Log, actual: 0 });
+        let [a, b] = file.pins().roots.map(|root| root.to_string());
+        let equal = ServiceFile::parse(text.replace(&a, &b).as_bytes());
+        assert_eq!(equal.unwrap_err(), Error::RootsEqual);
+        let padded = |len| {
+            let mut bytes = good.clone();
+            bytes.resize(len, b' ');
+            ServiceFile::parse(&bytes)
+        };
+        assert!(padded(limits::SERVICE_FILE_LEN_MAX).is_ok());
+        assert!(padded(limits::SERVICE_FILE_LEN_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn debug_of_everything_made_shows_no_secret() {
+        let created = create(Mode::Real, at(0)).unwrap();
+        let identity = identity(&created, at(0)).unwrap();
+        let shown = format!("{created:?} {identity:?}");
+        let roles = created.roles.iter().map(RoleSecret::private);
+        for secret in roles.chain(created.roots.iter().map(RootKey::private)) {
+            // Inside the private part in each form; the end of a P-384 PKCS#8 is the public key.
+            let from = if secret.len() > 100 { 40 } else { 16 };
+            let part = &secret.expose_secret()[from..from + 16];
+            assert!(!shown.contains(format!("{part:?}").trim_matches(['[', ']'])));
+            assert!(!shown.contains(&hex::encode(part)));
+        }
+        assert!(shown.contains("service: ServiceSecret(SecretArray(..))"));
     }
 }

@@ -118,7 +118,7 @@ impl std::fmt::Display for Error {
                 let role = role.text();
                 write!(
                     f,
-                    "the public key has the wrong length; expected {expected_len} bytes for role {role}, it has {actual_len}"
+                    "expected a public key of {expected_len} bytes for role {role}; it has {actual_len}"
                 )
             }
             Self::RoleCount { role, actual } => {

@@ -58,7 +58,8 @@ struct Document<'a> {
 
 /// Writes a key file.
 ///
-/// Shape: `{"type", "version": 1, "mode", "store", "secret"}` and a line break; the secret is unpadded base64url.
+/// Shape: `{"type", "version": 1, "mode", "store", "secret"}` and a line break; the secret is unpadded
+/// base64url.
 pub fn write(kind: KeyKind, mode: Mode, store: StoreId, secret: &Secret) -> Secret {
     let encoded = Zeroizing::new(to_base64url(secret.expose_secret()));
     // Allocated once: a buffer that grows would leave copies of the secret behind.
@@ -81,7 +82,8 @@ pub fn write(kind: KeyKind, mode: Mode, store: StoreId, secret: &Secret) -> Secr
 
 /// Reads a key file of this kind, mode and store.
 ///
-/// Errors: `KeyFile` for another shape, naming no content of the file; `KeyFileOther` for another kind, mode or store.
+/// Errors: `KeyFile` for another shape, naming no content of the file; `KeyFileOther` for another kind,
+/// mode or store.
 pub fn read(kind: KeyKind, mode: Mode, store: StoreId, file: &Secret) -> Result<Secret, Error> {
     if file.len() > limits::KEY_FILE_LEN_MAX {
         let what = format!("expected at most {} bytes; it has {}", limits::KEY_FILE_LEN_MAX, file.len());

@@ -181,7 +181,8 @@ impl EnrolmentKey {
     }
 }
 
-/// The secret from which the service derives its symmetric keys. It does not rotate: the rows of a store hang on it.
+/// The secret from which the service derives its symmetric keys. It does not rotate: the rows of a store
+/// hang on it.
 #[derive(Debug)]
 pub struct ServiceSecret(SecretArray<32>);
 

@@ -1,7 +1,8 @@
 //! The service's own keys and the challenges it makes.
 //!
-//! Promise: a challenge that passes here is ours and alive; a role key that signs is certified by an offline root, for its
-//! role, mode, store and time. Absent on purpose: files (`custody/folder.rs` keeps them) and the tenants' keys.
+//! Promise: a challenge that passes here is ours and alive; a role key that signs is certified by an
+//! offline root, for its role, mode, store and time. Absent on purpose: files (`custody/folder.rs` keeps
+//! them) and the tenants' keys.
 
 #[cfg(feature = "server")]
 pub mod bundle;

@@ -50,8 +50,8 @@ impl RootKey {
 
     /// Certifies an online key for a role, in the mode and store of the pins.
     ///
-    /// Errors: `RootForeign` if this root is none of the two pinned; `PublicKeyLength`; `RoleWindow` for a window that is
-    /// empty or longer than `ROLE_DAYS_MAX` days.
+    /// Errors: `RootForeign` if this root is none of the two pinned; `PublicKeyLength`; `RoleWindow` for a
+    /// window that is empty or longer than `ROLE_DAYS_MAX` days.
     pub fn certify(
         &self,
         pins: &PinnedRoots,
@@ -84,7 +84,8 @@ impl RootKey {
     }
 }
 
-/// Returns the window of a certificate made at `now` for `days`. It begins five minutes earlier, for guests whose clocks lag.
+/// Returns the window of a certificate made at `now` for `days`. It begins five minutes earlier, for guests
+/// whose clocks lag.
 pub fn role_window(now: UnixSeconds, days: u32) -> Window {
     Window { not_before: now.plus(-BACKDATE_S), not_after: now.plus(i64::from(days) * DAY_S) }
 }

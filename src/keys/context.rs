@@ -54,7 +54,8 @@ impl KeyContext {
 
     /// Tells whether a key may be made in this context.
     ///
-    /// Errors: `VersionZero`; `Selector` unless the selector is the key id or its beginning with one trailing `*`.
+    /// Errors: `VersionZero`; `Selector` unless the selector is the key id or its beginning with one
+    /// trailing `*`.
     pub fn check(&self) -> Result<(), Error> {
         if self.version == 0 {
             return Err(Error::VersionZero);

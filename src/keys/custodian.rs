@@ -8,20 +8,25 @@ use crate::wire::secret::Secret;
 ///
 /// Contract:
 ///
-/// - what is wrapped in one context opens in that context alone: store, mode, tenant, key, version, selector and genesis.
-///   A blob that was moved, altered, cut, or wrapped by another custodian or without a context is `NotOpened`;
+/// - what is wrapped in one context opens in that context alone: store, mode, tenant, key, version,
+///   selector and genesis. A blob that was moved, altered, cut, or wrapped by another custodian or without
+///   a context is `NotOpened`;
 /// - what does not open is an error. Nothing but the wrapped bytes, whole, ever comes back as a key;
-/// - a custodian that is away answers `Unreachable` or `Throttled`, never `NotOpened`: the service then says 503, not
-///   no, and goes on by itself once the custodian is back. Nothing is cached and no key is created on the way;
-/// - each answer is `Disabled`, `Destroyed` or `Forbidden` only where the custodian says so itself; the operator must be
-///   able to tell whether to undo a deletion or to fix a role;
-/// - calls may run at once, and be dropped half way. The custodian does not retry beyond the call; the caller may.
+/// - a custodian that is away answers `Unreachable` or `Throttled`, never `NotOpened`: the service then
+///   says 503, not no, and goes on by itself once the custodian is back. Nothing is cached and no key is
+///   created on the way;
+/// - each answer is `Disabled`, `Destroyed` or `Forbidden` only where the custodian says so itself; the
+///   operator must be able to tell whether to undo a deletion or to fix a role;
+/// - a key of `TENANT_KEY_LEN_MAX` bytes with its frame (`wrap::frame`) is wrapped whole;
+/// - calls may run at once, and be dropped half way. The custodian does not retry beyond the call; the
+///   caller may.
 pub trait Custodian: Send + Sync + 'static {
-    /// Returns the name under which rows remember who wrapped them. It stays the same for as long as blobs live.
+    /// Returns the name under which rows remember who wrapped them. It stays the same for as long as blobs
+    /// live.
     fn name(&self) -> &str;
 
-    /// Proves that the mechanism works: what was wrapped opens, and does not open in another context. Called at start and
-    /// after an outage.
+    /// Proves that the mechanism works: what was wrapped opens, and does not open in another context.
+    /// Called at start and after an outage.
     fn self_test(&self) -> impl Future<Output = Result<(), CustodyError>> + Send;
 
     /// Wraps a key.
@@ -99,11 +104,56 @@ impl std::fmt::Display for CustodyError {
 impl std::error::Error for CustodyError {}
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::wire::code::Family;
+
+    /// A custodian that is wrong in one way, or in none.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(crate) enum Fake {
+        Away,
+        /// Opens anything in any context.
+        Blind,
+        Echoes,
+        Forgets,
+        Sound,
+        Swaps,
+    }
+
+    impl Custodian for Fake {
+        fn name(&self) -> &str {
+            "fake"
+        }
+
+        async fn self_test(&self) -> Result<(), CustodyError> {
+            Ok(())
+        }
+
+        async fn wrap(&self, context: &KeyContext, key: &Secret) -> Result<Vec<u8>, CustodyError> {
+            let mut blob = context.associated();
+            blob.extend_from_slice(key.expose_secret());
+            Ok(blob)
+        }
+
+        async fn unwrap(&self, context: &KeyContext, blob: &[u8]) -> Result<Secret, CustodyError> {
+            let associated = context.associated();
+            let ours = blob.strip_prefix(&associated[..]);
+            let key = match self {
+                Self::Blind => blob.get(associated.len()..),
+                Self::Away | Self::Echoes | Self::Forgets | Self::Sound | Self::Swaps => ours,
+            };
+            let key = key.ok_or(CustodyError::NotOpened)?;
+            match self {
+                Self::Away => Err(CustodyError::Unreachable { what: "no route".to_string() }),
+                Self::Echoes => Ok(Secret::copied(blob)),
+                Self::Forgets => Ok(Secret::copied(b"")),
+                Self::Blind | Self::Sound => Ok(Secret::copied(key)),
+                Self::Swaps => Ok(Secret::copied(&vec![0; key.len()])),
+            }
+        }
+    }
 
     #[test]
     fn each_cause_has_its_own_code_and_none_is_a_denial() {

@@ -1,8 +1,9 @@
-//! Tenant keys: their context, the ring that keeps them wrapped, the custodian that wraps them, and enrolment.
+//! Tenant keys: their context, the ring that keeps them wrapped, the custodian that wraps them, and
+//! enrolment.
 //!
-//! Promise: a key opens in its own store, mode, tenant, id, version and selector alone, and no form of it that is not
-//! wrapped leaves this room but sealed to a guest. Absent on purpose: the custodians (`custody`), the rows (`store`), who
-//! may change a key (`govern`).
+//! Promise: a key opens in its own store, mode, tenant, id, version and selector alone, and no form of it
+//! that is not wrapped leaves this room but sealed to a guest. Absent on purpose: the custodians
+//! (`custody`), the rows (`store`), who may change a key (`govern`).
 
 pub mod context;
 pub mod custodian;

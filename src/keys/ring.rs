@@ -87,8 +87,8 @@ impl std::fmt::Debug for KeyRow {
     }
 }
 
-/// An enabled key, still wrapped: what the first transaction of a release hands to the unwrap. That it belongs to the
-/// grant is kept by the associated data of its blob.
+/// An enabled key, still wrapped: what the first transaction of a release hands to the unwrap. That it
+/// belongs to the grant is kept by the associated data of its blob.
 #[must_use]
 #[derive(Debug)]
 pub struct Wrapped {
@@ -114,10 +114,10 @@ impl Wrapped {
 
 /// The tenant keys, on the transaction.
 ///
-/// Contract: what is written is durable once the transaction commits. Each row read had its MAC checked, over table, primary
-/// key (tenant, key, version), every column, sequence and log index: `RowTampered` else. Reading takes the lock that
-/// makes a change by another transaction wait, or makes one of the two fail: a caller that read the newest version may
-/// insert the next one.
+/// Contract: what is written is durable once the transaction commits. Each row read had its MAC checked,
+/// over table, primary key (tenant, key, version), every column, sequence and log index: `RowTampered`
+/// else. Reading takes the lock that makes a change by another transaction wait, or makes one of the two
+/// fail: a caller that read the newest version may insert the next one.
 pub trait KeyRing {
     /// Returns the newest version of a key, in whatever state.
     fn key(&mut self, tenant: &TenantId, key: &KeyId) -> Result<Option<KeyRow>, StoreError>;
@@ -133,12 +133,12 @@ pub trait KeyRing {
     /// Returns every version of every key of a tenant, by key id and version.
     fn keys(&mut self, tenant: &TenantId) -> Result<Vec<KeyRow>, StoreError>;
 
-    /// Inserts a version that is not there yet. One that is there is never replaced: `Unavailable`, since another
-    /// transaction was first.
+    /// Inserts a version that is not there yet. One that is there is never replaced: `Unavailable`, since
+    /// another transaction was first.
     fn insert_key(&mut self, row: KeyRow) -> Result<(), StoreError>;
 
-    /// Replaces the row of the same tenant, key and version, if its sequence is one less; else `Unavailable`, since another
-    /// transaction was first.
+    /// Replaces the row of the same tenant, key and version, if its sequence is one less; else
+    /// `Unavailable`, since another transaction was first.
     fn replace_key(&mut self, row: KeyRow) -> Result<(), StoreError>;
 }
 

@@ -1,7 +1,9 @@
 //! The gate `SealedKey`: unwrapped under a reservation and readable by the guest alone.
 
-use super::custodian::{Custodian, CustodyError};
+use super::custodian::Custodian;
+use super::error::Error;
 use super::ring::Wrapped;
+use super::wrap;
 use crate::lease::Held;
 use crate::protocol::head::Kem;
 use crate::protocol::sealing::{self, Sealing};
@@ -64,7 +66,8 @@ impl Sealed {
 /// Why nothing was sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SealError {
-    Custody(CustodyError),
+    /// A key does not open, or its custodian does not answer.
+    Key(Error),
     /// The transport key of the request cannot be sealed to.
     TransportKey,
     /// What the store gave is not what was granted.
@@ -75,7 +78,7 @@ impl SealError {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
-            Self::Custody(error) => error.code(),
+            Self::Key(error) => error.code(),
             Self::TransportKey => Code::TransportKeyInvalid,
             Self::OtherKeys => Code::StoreCorrupt,
         }
@@ -110,7 +113,9 @@ pub async fn unwrap_and_seal(
     let mut keys = Vec::with_capacity(wrapped.len());
     for wrapped in &wrapped {
         let context = wrapped.context();
-        let secret = custodian.unwrap(context, wrapped.blob()).await.map_err(SealError::Custody)?;
+        let secret = wrap::unwrap(custodian, wrapped.custodian(), context, wrapped.blob())
+            .await
+            .map_err(SealError::Key)?;
         let aad = transcript::seal_aad(context.tenant.text(), context.key.text(), context.version);
         let sealing = sealing::seal(head.kem, &head.transport_key, &info, &aad, &secret)
             .map_err(|_| SealError::TransportKey)?;

@@ -59,7 +59,7 @@ pub struct Refusal {
 /// How a reservation came out.
 #[must_use]
 pub enum Holding<'t> {
-    Held(Staged<'t, Held>),
+    Held(Box<Staged<'t, Held>>),
     Refused(Box<Refusal>),
 }
 
@@ -154,7 +154,7 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         Placement::Over => return refuse(granted, Code::LeaseEnded, None, false),
     }
     let held = Held { lease, until, epoch, granted };
-    Ok(Holding::Held(txn.stage(held)))
+    Ok(Holding::Held(Box::new(txn.stage(held))))
 }
 
 /// What stops a reservation on its last step.

@@ -1,10 +1,14 @@
 //! Spent challenges, and who holds which device until when.
 //!
-//! Promise: one grant for one challenge, one instance for one device, over all replicas.
+//! Promise: a challenge is redeemed by one bundle, a device is in one lease at a time, over all replicas. Time comes
+//! in.
 
 pub mod hold;
 pub mod ports;
 pub mod redeem;
 
 pub use hold::{Held, Holding, Settled, end, hold, settle};
+pub use ports::{
+    Challenges, Claimed, Freeze, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent, Standing, Subject,
+};
 pub use redeem::{Redeemed, Redemption, redeem};

@@ -221,8 +221,8 @@ pub fn decide<F: Freshness>(
     }
 }
 
-/// Decides on claims that are not verified: they are appraised like others, so that every reason shows, and never granted.
-/// Undecided if nothing failed and something was missing.
+/// Decides on claims that are not verified: they are appraised like others, so that every reason shows, and never
+/// granted. Undecided if nothing failed and something was missing.
 pub fn refuse<F: Freshness>(
     rules: &impl Rules<F>,
     claims: Unverified<Claims<F>>,

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use super::error::Error;
 use super::tree::{self, Node, Table};
 use crate::protocol::head::Kem;
+use crate::verify::ocsp::Hold;
 use crate::wire::ids::{Audience, PolicyName, TenantId};
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
@@ -93,8 +94,10 @@ pub struct Policy {
     pub tenant: TenantId,
     pub name: PolicyName,
     /// Which keys of the tenant this policy decides on; empty for a policy that gives results alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<Selector>,
     /// Who may be named as the audience of an attestation result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audiences: Vec<Audience>,
     pub kem: Vec<Kem>,
     pub cpu: CpuRules,
@@ -102,6 +105,7 @@ pub struct Policy {
     pub binding: Binding,
     pub freshness: FreshnessRules,
     pub lease: LeaseTerms,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accept_risks: Vec<AcceptedRisk>,
 }
 
@@ -110,8 +114,8 @@ impl Policy {
     ///
     /// Shape: TOML, or JSON beginning with `{`; at most `POLICY_LEN_MAX` bytes; unknown and repeated fields refused.
     ///
-    /// Errors: `DocumentLength`, `DocumentDepth`, `DocumentSyntax`; `SchemaUnknown`; `FieldUnknown` with the nearest known
-    /// name, `FieldMissing`, `FieldRepeated`, `FieldValue`, each with its full path; `SectionNotBuilt` and
+    /// Errors: `DocumentLength`, `DocumentDepth`, `DocumentSyntax`; `SchemaUnknown`; `FieldUnknown` with the nearest
+    /// known name, `FieldMissing`, `FieldRepeated`, `FieldValue`, each with its full path; `SectionNotBuilt` and
     /// `ProfileNotBuilt` for what is known and not built; `CodeNotFixed`, `WorkloadNotFixed`, `BindingUnreachable`,
     /// `RiskUnknown`.
     ///
@@ -178,6 +182,14 @@ impl Policy {
             None => Acceptance::Refused,
             Some(accepted) if now > accepted.until => Acceptance::Expired(accepted),
             Some(accepted) => Acceptance::Accepted(accepted),
+        }
+    }
+
+    /// Says what is done with a signer of reference documents that is on hold.
+    pub fn rim_hold(&self, now: UnixSeconds) -> Hold {
+        match self.acceptance(Acceptable::RimSignerOnHold, now) {
+            Acceptance::Accepted(_) => Hold::AcceptedForRimSigner,
+            Acceptance::Expired(_) | Acceptance::Refused => Hold::Refused,
         }
     }
 

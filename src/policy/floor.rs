@@ -1,7 +1,7 @@
 //! The floor: refusals that no policy can lift (design 6), over claims as they are shown.
 //!
-//! What the vendors' keys refuse (signatures, chains, revocation, measurements) is refused in `verify`; here stands what
-//! genuine evidence and facts say of a guest that must not have keys.
+//! What the vendors' keys refuse (signatures, chains, revocation, measurements) is refused in `verify`; here stands
+//! what genuine evidence and facts say of a guest that must not have keys.
 
 mod cpu;
 mod gpu;

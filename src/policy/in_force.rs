@@ -146,8 +146,8 @@ impl Rules<Replayed> for Draft {
     }
 }
 
-/// Finds the one policy that decides on a request: it selects every key asked for, and no other selects any of them. For
-/// a request without keys, the one that lists the audience.
+/// Finds the one policy that decides on a request: it selects every key asked for, and no other selects any of them.
+/// For a request without keys, the one that lists the audience.
 ///
 /// Errors: `NoMatch` for everything else, an unknown tenant among it, so that strangers learn nothing.
 pub fn select<'p>(active: &'p [InForce], head: &RequestHead) -> Result<&'p InForce, Error> {

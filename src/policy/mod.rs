@@ -8,9 +8,13 @@ pub mod catalogue;
 pub mod decide;
 pub mod document;
 pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod floor;
 pub mod in_force;
 pub mod reason;
+#[cfg(test)]
+mod tests;
 mod tree;
 pub mod view;
 

@@ -178,7 +178,12 @@ pub(super) struct Table<'d> {
 
 /// Finds the known name that is most alike.
 pub(super) fn nearest(name: &str, names: &[&'static str]) -> Option<&'static str> {
-    let alike = |known: &&'static str| (strsim::jaro_winkler(&name.to_lowercase(), known), *known);
+    let name = name.to_lowercase();
+    let alike = |known: &&'static str| match strsim::osa_distance(&name, known) {
+        // One letter wrong, missing, too many, or two that changed places: short names need it.
+        0 | 1 => (1.0, *known),
+        _ => (strsim::jaro_winkler(&name, known), *known),
+    };
     let (likeness, known) = names.iter().map(alike).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (likeness >= LIKENESS_MIN).then_some(known)
 }

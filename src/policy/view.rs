@@ -47,8 +47,8 @@ impl<'a> CpuView<'a> {
         Self { report: snp, line: snp.line, vlek_provider: snp.provider.as_deref() }
     }
 
-    /// Returns the line that the chain names; where no chain was found the report's own word, which then decides nothing
-    /// but what else is told.
+    /// Returns the line that the chain names; where no chain was found the report's own word, which then decides
+    /// nothing but what else is told.
     pub fn named_line(&self) -> Option<Line> {
         self.line.or_else(|| self.report.line())
     }

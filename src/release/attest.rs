@@ -22,7 +22,7 @@ use crate::protocol::message::{
     AttestRequest, Bundle, Bytes, DenialBody, GrantBody, LeaseGrant, SealedKeyMessage,
 };
 use crate::protocol::receipt::ciphertexts_digest;
-use crate::verify::endorsements::Source as _;
+use crate::verify::endorsements::{Source as _, Wanted};
 use crate::verify::ocsp::Hold;
 use crate::verify::{Caller, Claims, Stranger};
 use crate::wire::time::Clock as _;
@@ -52,7 +52,7 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         Ok(caller) => caller,
         Err(stranger) => return Answer::Stranger(stranger),
     };
-    let given = service.source.gather(&bundle).await;
+    let given = service.source.gather(&Wanted::of(&bundle)).await;
     let guest = match caller.assess(&service.verifier, &given, now).genuine() {
         Ok(guest) => guest,
         Err(stranger) => return Answer::Stranger(stranger),
@@ -139,7 +139,7 @@ async fn standing<P: Ports>(
     let (active, epoch) = read.await?;
     let rules = active
         .into_iter()
-        .map(|activation| in_force(activation))
+        .map(in_force)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
     Ok((rules, epoch))
@@ -277,7 +277,7 @@ fn reserve_in<'t, T: ReleaseTx>(
     };
     let now = txn.ports().now(clock)?;
     let held = match hold(txn, now, redeemed, granted)? {
-        Holding::Held(held) => held,
+        Holding::Held(held) => *held,
         Holding::Refused(refusal) => {
             let mut alarmed = txn.stage(());
             if refusal.alarm {

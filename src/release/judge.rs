@@ -1,5 +1,5 @@
-//! The judgement: from a guest and the endorsements at hand to a decision. Pure; the service, `verify bundle`, tests and
-//! replays call this one function.
+//! The judgement: from a guest and the endorsements at hand to a decision. Pure; the service, `verify bundle`, tests
+//! and replays call this one function.
 
 use crate::identity::Freshness;
 use crate::policy::decide::{Decision, decide, refuse};

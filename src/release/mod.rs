@@ -1,7 +1,7 @@
 //! The first stair: judge, reserve, unwrap and seal, record, reply.
 //!
-//! Promise: no reply before its entry is committed, no key before its devices are reserved; the order is design 4's, and
-//! the types of the rooms below leave no other.
+//! Promise: no reply before its entry is committed, no key before its devices are reserved; the order is design 4's,
+//! and the types of the rooms below leave no other.
 
 #[cfg(feature = "server")]
 pub mod attest;

@@ -74,21 +74,26 @@ pub struct Service<P: Ports> {
     open: AtomicBool,
 }
 
+/// The adapters of a service.
+pub struct Adapters<P: Ports> {
+    pub store: P::Store,
+    pub custodian: P::Custodian,
+    pub source: P::Source,
+    pub clock: P::Clock,
+}
+
 impl<P: Ports> Service<P> {
-    /// Puts a service together. It is closed until `open`: the log is verified first.
+    /// Puts a service together. It is closed until `open`: the log is verified first. `epoch` is the store's.
     pub fn new(
-        store: P::Store,
-        custodian: P::Custodian,
-        source: P::Source,
-        clock: P::Clock,
+        adapters: Adapters<P>,
         identity: Arc<Identity>,
         verifier: Verifier,
         issuer: Issuer,
         epoch: u64,
     ) -> Self {
+        let Adapters { store, custodian, source, clock } = adapters;
         let origin = log_origin(identity.public().pins());
-        let open = AtomicBool::new(false);
-        let strangers = Strangers::default();
+        let (open, strangers) = (AtomicBool::new(false), Strangers::default());
         Self { store, custodian, source, clock, identity, verifier, issuer, strangers, origin, epoch, open }
     }
 

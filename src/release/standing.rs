@@ -3,6 +3,7 @@
 use super::service::{Ports, ReleaseTx, Service};
 use crate::audit::ledger::Ledger as _;
 use crate::audit::tree::NodeId;
+use crate::wire::Digest;
 use crate::wire::time::Clock as _;
 use crate::wire::txn::{StoreError, Transact as _, Txn};
 
@@ -18,6 +19,17 @@ pub async fn probe<P: Ports>(service: &Service<P>) -> Result<(), StoreError> {
         txn.ports().now(clock)?;
         txn.ports().head()?;
         Ok(txn.stage(()))
+    });
+    read.await
+}
+
+/// Returns size and root of the log.
+///
+/// Errors: those of the store.
+pub async fn head<P: Ports>(service: &Service<P>) -> Result<(u64, Digest<32>), StoreError> {
+    let read = service.store.transact::<_, StoreError, _>(|txn| {
+        let tree = txn.ports().head()?.tree;
+        Ok(txn.stage((tree.size(), tree.root())))
     });
     read.await
 }

@@ -110,15 +110,15 @@ mod tests {
         let address = |n: u8| IpAddr::from([127, 0, 0, n]);
         let charge = |now, n| strangers.charge(at(now), address(n), Code::ProofInvalid);
         for _ in 0..PER_ADDRESS_MAX {
-            assert_eq!(charge(100, 1).0, true);
+            assert!(charge(100, 1).0);
         }
-        assert_eq!(charge(100, 1).0, false, "one address has its own bound");
+        assert!(!charge(100, 1).0, "one address has its own bound");
         for n in 2..=12 {
             for _ in 0..PER_ADDRESS_MAX {
                 charge(110, n);
             }
         }
-        assert_eq!(charge(120, 200).0, false, "all together have one too");
+        assert!(!charge(120, 200).0, "all together have one too");
         let (within, counted) = charge(160, 1);
         assert!(within);
         let counted = counted.unwrap();

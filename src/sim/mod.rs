@@ -6,6 +6,7 @@
 
 pub mod amd;
 pub mod der;
+pub mod devices;
 pub mod gpu;
 pub mod machine;
 pub mod nvidia;
@@ -19,6 +20,7 @@ use crate::wire::UnixSeconds;
 use crate::wire::crypto::CryptoError;
 
 pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
+pub use devices::{Call, Shown, SimDevices};
 pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
 pub use machine::{Files, GpuEvidence, Machine, MachineGpu};
 pub use nvidia::Nvidia;

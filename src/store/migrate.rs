@@ -25,14 +25,14 @@ pub(super) fn forward(db: &mut Db) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that the tables are those of this build, without writing.
+/// Checks that the tables are of a version that this build can read, without writing.
 ///
 /// Errors: `Corrupt` if not.
-pub(super) fn same(db: &mut Db) -> Result<(), StoreError> {
+pub(super) fn known(db: &mut Db) -> Result<(), StoreError> {
     let present = version(db)?;
-    match present == SCRIPTS.len() {
+    match (1..=SCRIPTS.len()).contains(&present) {
         true => Ok(()),
-        false => Err(corrupt(format!("tables of version {present}; expected {}", SCRIPTS.len()))),
+        false => Err(corrupt(format!("tables of version {present}; expected 1 to {}", SCRIPTS.len()))),
     }
 }
 

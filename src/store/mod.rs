@@ -7,6 +7,7 @@
 mod leases;
 mod log;
 mod migrate;
+mod ports;
 mod rows;
 mod sql;
 mod sqlite;

@@ -1,20 +1,20 @@
 //! Row MACs: a row that was changed, moved or replaced from outside is refused.
 
 use super::sql::{Cells, Value};
+use crate::identity::row::RowKey;
+use crate::wire::Digest;
 use crate::wire::crypto;
 use crate::wire::ids::StoreId;
-use crate::wire::secret::SecretArray;
 use crate::wire::transcript::Transcript;
 use crate::wire::txn::StoreError;
-use crate::wire::Digest;
 
 /// The key of the rows' MACs.
 #[derive(Debug)]
-pub struct RowMac(SecretArray<32>);
+pub struct RowMac(RowKey);
 
 impl RowMac {
-    /// Takes the key, which is derived from the service's root.
-    pub fn new(key: SecretArray<32>) -> Self {
+    /// Takes the key of the identity.
+    pub fn new(key: RowKey) -> Self {
         Self(key)
     }
 
@@ -32,7 +32,7 @@ impl RowMac {
                 Value::Text(text) => transcript.field(b"text").field(text.as_bytes()),
             };
         }
-        crypto::hmac_sha256(&self.0, &[&transcript.bytes()])
+        self.0.mac(&transcript.bytes())
     }
 
     /// Appends the MAC to a row that is about to be written.
@@ -74,17 +74,18 @@ pub(super) fn split(bytes: &[u8]) -> Option<Vec<[u8; 8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::secret::SecretArray;
 
     #[test]
     fn a_mac_holds_for_its_store_table_and_values_alone() {
-        let mac = RowMac::new(SecretArray::copied(&[1; 32]).unwrap());
+        let mac = RowMac::new(RowKey::new(SecretArray::copied(&[1; 32]).unwrap()));
         let store = StoreId::new([2; 16]);
         let values = vec![Value::Int(1), Value::from("a"), Value::Null, Value::from(&b"a"[..])];
         let row = mac.sealed(&store, "leases", values);
         assert!(mac.checked(&store, "leases", row.clone()).is_ok());
         assert!(mac.checked(&store, "keys", row.clone()).is_err());
         assert!(mac.checked(&StoreId::new([3; 16]), "leases", row.clone()).is_err());
-        let other = RowMac::new(SecretArray::copied(&[2; 32]).unwrap());
+        let other = RowMac::new(RowKey::new(SecretArray::copied(&[2; 32]).unwrap()));
         assert!(other.checked(&store, "leases", row.clone()).is_err());
         for (at, to) in [
             (0, Value::from("1")),

@@ -1,7 +1,7 @@
 //! Statements and values, and the one place that knows a dialect. Runs on threads that may block.
 
-use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteRow};
-use sqlx::{Column as _, Row as _, TypeInfo as _, ValueRef as _};
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteRow};
+use sqlx::{Column as _, ConnectOptions as _, Executor as _, Row as _, TypeInfo as _, ValueRef as _};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
@@ -164,8 +164,14 @@ impl Cells {
     }
 }
 
-/// A connection, kept while nobody uses it.
-pub(super) type Slot = Option<SqliteConnection>;
+/// A connection, kept while nobody uses it; with the number of the files that it has open (`Watch::generation`).
+pub(super) struct Open {
+    pub connection: SqliteConnection,
+    pub generation: u64,
+}
+
+/// Where a connection is kept. Whoever holds the lock has the connection.
+pub(super) type Slot = Option<Open>;
 
 /// A connection in use by one transaction.
 pub(super) struct Db {
@@ -174,9 +180,23 @@ pub(super) struct Db {
 }
 
 impl Db {
-    /// Takes a slot with a connection in it.
+    /// Takes a slot.
     pub fn of(slot: OwnedMutexGuard<Slot>, handle: Handle) -> Self {
         Self { slot, handle }
+    }
+
+    /// Returns the number of the files that the connection has open, if there is a connection.
+    pub fn generation(&self) -> Option<u64> {
+        self.slot.as_ref().map(|open| open.generation)
+    }
+
+    /// Connects.
+    ///
+    /// Errors: `Corrupt`, `Unavailable`.
+    pub fn connect(&mut self, options: &SqliteConnectOptions, generation: u64) -> Result<(), StoreError> {
+        let connection = self.handle.block_on(options.connect()).map_err(failed)?;
+        *self.slot = Some(Open { connection, generation });
+        Ok(())
     }
 
     /// Closes the connection, so that the next user makes a new one. An open transaction is undone.
@@ -184,12 +204,19 @@ impl Db {
         *self.slot = None;
     }
 
+    fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {
+        match self.slot.as_mut() {
+            Some(open) => Ok(&mut open.connection),
+            None => Err(unavailable("the connection was closed")),
+        }
+    }
+
     /// Gives all rows of a query; those that may be many say `LIMIT`.
     ///
     /// Errors: `Corrupt`, `Unavailable`.
     pub fn rows(&mut self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        let connection = self.slot.as_mut().ok_or_else(closed)?;
-        let rows = self.handle.block_on(bound(sql, values).fetch_all(connection)).map_err(failed)?;
+        let handle = self.handle.clone();
+        let rows = handle.block_on(bound(sql, values).fetch_all(self.connection()?)).map_err(failed)?;
         rows.iter().map(values_of).collect()
     }
 
@@ -204,8 +231,8 @@ impl Db {
     ///
     /// Errors: `Corrupt` where a constraint is hurt; `Unavailable`.
     pub fn execute(&mut self, sql: &'static str, values: Vec<Value>) -> Result<u64, StoreError> {
-        let connection = self.slot.as_mut().ok_or_else(closed)?;
-        let done = self.handle.block_on(bound(sql, values).execute(connection)).map_err(failed)?;
+        let handle = self.handle.clone();
+        let done = handle.block_on(bound(sql, values).execute(self.connection()?)).map_err(failed)?;
         Ok(done.rows_affected())
     }
 
@@ -213,9 +240,8 @@ impl Db {
     ///
     /// Errors: `Corrupt`, `Unavailable`.
     pub fn script(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        let connection = self.slot.as_mut().ok_or_else(closed)?;
-        let script = sqlx::Executor::execute(connection, sqlx::raw_sql(sql));
-        self.handle.block_on(script).map_err(failed)?;
+        let handle = self.handle.clone();
+        handle.block_on(self.connection()?.execute(sqlx::raw_sql(sql))).map_err(failed)?;
         Ok(())
     }
 }
@@ -259,18 +285,14 @@ pub(super) fn unavailable(what: impl Into<String>) -> StoreError {
     StoreError::Unavailable { what: what.into() }
 }
 
-fn closed() -> StoreError {
-    unavailable("the connection was closed")
-}
-
 /// Sorts a failure of the driver. Its text names tables and files, never a value.
 pub(super) fn failed(error: sqlx::Error) -> StoreError {
     match error {
         sqlx::Error::Database(error) => {
-            // SQLite's primary result codes: 11 CORRUPT, 19 CONSTRAINT, 26 NOTADB.
+            // SQLite's primary result codes: 1 ERROR (no such table), 11 CORRUPT, 19 CONSTRAINT, 26 NOTADB.
             let code = error.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff);
             match code {
-                Some(11 | 19 | 26) => corrupt(error.message()),
+                Some(1 | 11 | 19 | 26) => corrupt(error.message()),
                 Some(_) | None => unavailable(error.message()),
             }
         }

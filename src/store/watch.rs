@@ -39,7 +39,14 @@ struct Seen {
 pub(super) struct Watch {
     path: PathBuf,
     wal: PathBuf,
-    seen: Mutex<Option<Seen>>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// Counts the times that something was wrong: connections made before are closed.
+    generation: u64,
+    seen: Option<Seen>,
 }
 
 impl Watch {
@@ -47,43 +54,55 @@ impl Watch {
     pub fn new(path: &Path) -> Self {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
-        Self { path: path.to_path_buf(), wal: wal.into(), seen: Mutex::new(None) }
+        let state = State { generation: 0, seen: None };
+        Self { path: path.to_path_buf(), wal: wal.into(), state: Mutex::new(state) }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what was seen: connections are made anew.
-    pub fn forget(&self) {
-        *self.seen() = None;
+    /// Returns the number of the files as they are now; it changes when something was wrong with them.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
     }
 
     /// Checks that the files are the ones that the connections have open.
     ///
-    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter.
+    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of
+    /// before are to be closed.
     pub fn check(&self) -> Result<(), StoreError> {
-        let wrong = |what: &str| unavailable(format!("{what}: {}", self.path.display()));
-        let metadata = fs::metadata(&self.path).map_err(|_| wrong("the database file is gone"))?;
+        let mut state = self.state();
+        match self.looked_at(state.seen) {
+            Ok(seen) => {
+                state.seen = Some(seen);
+                Ok(())
+            }
+            Err(what) => {
+                *state = State { generation: state.generation + 1, seen: None };
+                Err(unavailable(format!("{what}: {}", self.path.display())))
+            }
+        }
+    }
+
+    fn looked_at(&self, before: Option<Seen>) -> Result<Seen, &'static str> {
+        let metadata = fs::metadata(&self.path).map_err(|_| "the database file is gone")?;
         let wal = match fs::metadata(&self.wal) {
             Ok(metadata) => Some(Identity::of(&metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(_) => return Err(wrong("the write-ahead log of the database cannot be looked at")),
+            Err(_) => return Err("the write-ahead log of the database cannot be looked at"),
         };
         let now = Seen { file: Identity::of(&metadata), len: metadata.len(), wal };
-        let mut seen = self.seen();
-        if let Some(before) = *seen {
-            if before.file != now.file {
-                return Err(wrong("the database file was replaced or changed hands"));
-            }
-            if now.len < before.len {
-                return Err(wrong("the database file was cut"));
-            }
-            if before.wal.is_some() && before.wal != now.wal {
-                return Err(wrong("the write-ahead log of the database was removed or replaced"));
-            }
+        let Some(before) = before else { return Ok(now) };
+        if before.file != now.file {
+            return Err("the database file was replaced or changed hands");
         }
-        *seen = Some(now);
-        Ok(())
+        if now.len < before.len {
+            return Err("the database file was cut");
+        }
+        if before.wal.is_some() && before.wal != now.wal {
+            return Err("the write-ahead log of the database was removed or replaced");
+        }
+        Ok(now)
     }
 }

@@ -82,7 +82,7 @@ impl<F: Freshness> Caller<F> {
     pub fn assess(self, verifier: &Verifier, given: &Endorsements, now: UnixSeconds) -> Guest<F> {
         let cpu = match self.cpu {
             Ok(report) => {
-                let own = given.with_guest_certificates(&self.bundle.evidence().cpu.endorsements);
+                let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
                 snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(report)).map(Cpu::Snp)
             }
             Err(check) => Part::unparsed(check),

@@ -73,3 +73,13 @@ pub const POLICY_LIST_MAX: usize = 512;
 pub const POLICY_TEXT_LEN_MAX: usize = 200;
 /// Bytes of the catalogue.
 pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a reply to the agent: 16 keys of 64 KiB in base64, with results and receipt.
+pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of a file that the agent reads: its configuration, pins, certificates, state.
+pub const AGENT_FILE_LEN_MAX: usize = 256 * 1024;
+/// Certificates in the agent's file of TLS anchors. A company's bundle has a few.
+pub const AGENT_ANCHORS_MAX: usize = 64;
+/// Attempts after the first that an agent may be told to make: more is a loop.
+pub const AGENT_RETRIES_MAX: u32 = 100;
+/// Seconds that the agent waits between two attempts at most, whatever the service asks for.
+pub const AGENT_WAIT_S_MAX: u32 = 600;

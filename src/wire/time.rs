@@ -15,6 +15,9 @@ pub struct UnixSeconds(i64);
 const YEAR_9999_END: i64 = 253_402_300_799;
 
 impl UnixSeconds {
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
     /// Takes seconds since the epoch.
     ///
     /// Errors: `None` before 1970 or after the year 9999.

@@ -6,6 +6,8 @@
 mod custody;
 #[cfg(feature = "sim")]
 mod floor;
+#[cfg(all(feature = "agent", feature = "sim"))]
+mod agent;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -13,6 +15,8 @@ mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
+#[cfg(feature = "sim")]
+mod policy;
 mod rim;
 #[cfg(feature = "sim")]
 mod sim;

@@ -1,4 +1,5 @@
-//! RIM documents and OCSP answers of simulated vendors: what NVIDIA has never signed, and must be refused or told apart.
+//! RIM documents and OCSP answers of simulated vendors: what NVIDIA has never signed, and must be refused or told
+//! apart.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic, its functions too")]
 

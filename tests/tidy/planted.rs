@@ -22,7 +22,13 @@ fn none(violations: Vec<String>) {
 }
 
 fn imports(path: &str, text: &str) -> Vec<String> {
-    rules::imports(&House::planted(&[(path, text)]), ROOMS, &[("lease/pure.rs", &["wire"])], &["sim"])
+    rules::imports(
+        &House::planted(&[(path, text)]),
+        ROOMS,
+        &[("lease/pure.rs", &["wire"])],
+        &["sim"],
+        &[("verify/terms.rs", "wire")],
+    )
 }
 
 #[test]
@@ -51,7 +57,7 @@ fn test_code_may_import_the_simulator_and_nothing_else_below() {
     one(imports("src/verify/a.rs", "#[cfg(test)] mod tests { use crate::lease::L; }"), &["lease"]);
     let files =
         [("src/verify/mod.rs", "#[cfg(test)] mod fake;"), ("src/verify/fake.rs", "use crate::sim::Vendor;")];
-    none(rules::imports(&House::planted(&files), ROOMS, &[], &["sim"]));
+    none(rules::imports(&House::planted(&files), ROOMS, &[], &["sim"], &[]));
 }
 
 #[test]
@@ -61,6 +67,8 @@ fn ways_around_the_table_are_found() {
     one(imports("src/verify/a.rs", "use crate::*;"), &["whole crate"]);
     one(imports("src/verify/a.rs", "use std as s;"), &["standard crate"]);
     one(imports("src/verify/mod.rs", "pub use crate::wire::Check;"), &["hands on", "wire"]);
+    none(imports("src/verify/terms.rs", "pub use crate::wire::Check;"));
+    one(imports("src/verify/terms.rs", "use crate::wire::Check;"), &["hands on nothing of wire"]);
     one(imports("src/verify/mod.rs", "pub(crate) use crate::wire::Check;"), &["hands on"]);
     none(imports(
         "src/verify/mod.rs",
@@ -187,6 +195,9 @@ fn a_file_out_of_shape_is_found() {
     let lines = |n: usize| format!("//! A file.\n{}", "\n".repeat(n - 1));
     none(plant(&lines(700)));
     one(plant(&lines(701)), &["701 lines"]);
+    let table = |n| files::shape(&House::planted(&[("src/wire/codes.rs", &lines(n))]));
+    none(table(1500));
+    one(table(1501), &["1501 lines"]);
     let code = |n: usize| format!("//! A file.\n{}", "x".repeat(n));
     none(plant(&code(110)));
     one(plant(&code(111)), &["src/wire/a.rs:2", "111 columns"]);

@@ -22,8 +22,8 @@ pub(super) fn uuid(uuid: &str) -> Option<Code> {
     (!whole).then_some(Code::GpuHandleUnknown)
 }
 
-/// Tells what is wrong with `NVIDIA_VISIBLE_DEVICES`: each entry must be a word of the container runtime or a whole GPU,
-/// by index, UUID, PCI address or CDI name.
+/// Tells what is wrong with `NVIDIA_VISIBLE_DEVICES`: each entry must be a word of the container runtime or a whole
+/// GPU, by index, UUID, PCI address or CDI name.
 pub(super) fn visible_devices(value: &str) -> Option<Code> {
     value.split(',').map(str::trim).find_map(entry)
 }
@@ -69,8 +69,8 @@ fn pci(text: &str) -> bool {
     slots && hex(function, &[1])
 }
 
-/// Tells what a hint of the container runtime betrays. Names and values are those of NVIDIA's device plugin, GPU feature
-/// discovery, MPS and MIG manager; others say nothing of shares and pass.
+/// Tells what a hint of the container runtime betrays. Names and values are those of NVIDIA's device plugin, GPU
+/// feature discovery, MPS and MIG manager; others say nothing of shares and pass.
 pub(super) fn hint(hint: &Hint) -> Option<Code> {
     let name = hint.name.to_ascii_lowercase();
     let value = hint.value.trim().to_ascii_lowercase();

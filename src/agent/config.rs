@@ -1,0 +1,287 @@
+//! The agent's configuration: one TOML file, every field known, every danger named.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde::Deserialize;
+
+use super::error::Error;
+use super::url::ServiceUrl;
+use super::{check, deliver};
+use crate::protocol::head::Kem;
+use crate::protocol::json;
+use crate::protocol::role::PinnedRoots;
+use crate::wire::ids::{Audience, KeyId, TenantId};
+use crate::wire::limits;
+use crate::wire::text::foreign;
+
+/// Seconds for one exchange with the service, unless the configuration says otherwise.
+const TIMEOUT_S: u32 = 30;
+const TIMEOUT_S_MAX: u32 = 300;
+/// Attempts after the first, unless the configuration says otherwise.
+const RETRIES: u32 = 5;
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    service: String,
+    ca_file: Option<PathBuf>,
+    pins_file: Option<PathBuf>,
+    pins: Option<PinnedRoots>,
+    tenant: TenantId,
+    #[serde(default)]
+    keys: Vec<KeyId>,
+    audience: Option<Audience>,
+    kem: Option<Kem>,
+    out_dir: PathBuf,
+    run_dir: PathBuf,
+    retries: Option<u32>,
+    timeout_s: Option<u32>,
+    #[serde(default)]
+    danger_keys_on_disk: bool,
+    #[serde(default)]
+    danger_plaintext: bool,
+    #[serde(default)]
+    danger_simulated_vendors: bool,
+}
+
+/// What the command line says instead of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub service: Option<String>,
+    pub tenant: Option<TenantId>,
+    pub keys: Option<Vec<KeyId>>,
+    pub audience: Option<Audience>,
+    pub out_dir: Option<PathBuf>,
+    pub run_dir: Option<PathBuf>,
+    pub retries: Option<u32>,
+}
+
+/// A configuration that was checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub service: ServiceUrl,
+    /// TLS anchors; no others are trusted.
+    pub anchors: Vec<CertificateDer<'static>>,
+    pub pins: PinnedRoots,
+    pub tenant: TenantId,
+    /// May be empty: then the attestation result is all that is asked for.
+    pub keys: Vec<KeyId>,
+    pub audience: Option<Audience>,
+    pub kem: Kem,
+    /// Where keys, receipt, result and status are written.
+    pub out_dir: PathBuf,
+    /// Where the instance's keys are kept.
+    pub run_dir: PathBuf,
+    /// Attempts after the first.
+    pub retries: u32,
+    pub timeout_s: u32,
+    pub danger_keys_on_disk: bool,
+    pub danger_simulated_vendors: bool,
+}
+
+impl Config {
+    /// Reads the file at `path` and the files that it names (relative to where the agent runs).
+    ///
+    /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; `ca_file` unless the
+    /// service is asked over plain HTTP.
+    ///
+    /// Errors: `Config`, `Url`, `SimulatedPins`.
+    pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, Error> {
+        let text = read(path)?;
+        let text = String::from_utf8(text).map_err(|_| wrong(path, "expected UTF-8".to_string()))?;
+        Self::of(path, &text, overrides)
+    }
+
+    fn of(path: &Path, text: &str, overrides: &Overrides) -> Result<Self, Error> {
+        let at = |what: String| wrong(path, what);
+        let document: Document = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            at(format!("line {line}: {}", error.message().replace('\n', " ")))
+        })?;
+        let service = overrides.service.as_ref().unwrap_or(&document.service);
+        let service = ServiceUrl::parse(service, document.danger_plaintext)?;
+        let pins = match (document.pins, document.pins_file) {
+            (Some(pins), None) => pins,
+            (None, Some(file)) => json::parse("pins", &read(&file)?, limits::AGENT_FILE_LEN_MAX)
+                .map_err(|error| wrong(&file, error.to_string()))?,
+            (Some(_), Some(_)) | (None, None) => {
+                return Err(at("expected either `pins` or `pins_file`".to_string()));
+            }
+        };
+        let anchors = match document.ca_file {
+            Some(file) => anchors(&file)?,
+            None if service.is_plain() => Vec::new(),
+            None => return Err(at("expected `ca_file`: no other TLS anchors are trusted".to_string())),
+        };
+        let config = Self {
+            service,
+            anchors,
+            pins,
+            tenant: overrides.tenant.clone().unwrap_or(document.tenant),
+            keys: overrides.keys.clone().unwrap_or(document.keys),
+            audience: overrides.audience.clone().or(document.audience),
+            kem: document.kem.unwrap_or(Kem::XWing),
+            out_dir: overrides.out_dir.clone().unwrap_or(document.out_dir),
+            run_dir: overrides.run_dir.clone().unwrap_or(document.run_dir),
+            retries: overrides.retries.or(document.retries).unwrap_or(RETRIES),
+            timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
+            danger_keys_on_disk: document.danger_keys_on_disk,
+            danger_simulated_vendors: document.danger_simulated_vendors,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks what holds between fields; also done before each run.
+    ///
+    /// Errors: `Config`, `SimulatedPins`.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |place: &str, what: String| Err(Error::Config { place: place.to_string(), what });
+        check::pins(&self.pins, self.danger_simulated_vendors)?;
+        if self.pins.roots[0] == self.pins.roots[1] {
+            return wrong("pins", "expected two different roots".to_string());
+        }
+        if self.keys.len() > limits::KEYS_MAX {
+            return wrong(
+                "keys",
+                format!("expected at most {}; {} named", limits::KEYS_MAX, self.keys.len()),
+            );
+        }
+        if let Err(what) = deliver::distinct(&self.keys) {
+            return wrong("keys", what);
+        }
+        if self.retries > limits::AGENT_RETRIES_MAX {
+            return wrong("retries", format!("expected at most {}", limits::AGENT_RETRIES_MAX));
+        }
+        if !(1..=TIMEOUT_S_MAX).contains(&self.timeout_s) {
+            return wrong("timeout_s", format!("expected 1 to {TIMEOUT_S_MAX} seconds"));
+        }
+        if self.out_dir == self.run_dir {
+            return wrong("run_dir", "expected another folder than `out_dir`".to_string());
+        }
+        if self.anchors.is_empty() && !self.service.is_plain() {
+            return wrong("ca_file", "expected at least one certificate".to_string());
+        }
+        Ok(())
+    }
+}
+
+fn wrong(path: &Path, what: String) -> Error {
+    Error::Config { place: foreign(&path.to_string_lossy()), what }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let bound = u64::try_from(limits::AGENT_FILE_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path)
+        .and_then(|file| file.take(bound).read_to_end(&mut bytes))
+        .map_err(|error| wrong(path, format!("cannot be read: {error}")))?;
+    match bytes.len() > limits::AGENT_FILE_LEN_MAX {
+        true => Err(wrong(path, format!("expected at most {} bytes", limits::AGENT_FILE_LEN_MAX))),
+        false => Ok(bytes),
+    }
+}
+
+/// Reads TLS anchors; one that TLS would pass over in silence is refused.
+fn anchors(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let bytes = read(path)?;
+    let mut anchors = Vec::new();
+    for anchor in CertificateDer::pem_slice_iter(&bytes) {
+        let anchor = anchor.map_err(|error| wrong(path, format!("expected PEM: {error}")))?;
+        rustls::RootCertStore::empty()
+            .add(anchor.clone())
+            .map_err(|error| wrong(path, format!("certificate {}: {error}", anchors.len() + 1)))?;
+        anchors.push(anchor);
+        if anchors.len() > limits::AGENT_ANCHORS_MAX {
+            return Err(wrong(path, format!("expected at most {} certificates", limits::AGENT_ANCHORS_MAX)));
+        }
+    }
+    match anchors.is_empty() {
+        true => Err(wrong(path, "expected at least one certificate in PEM".to_string())),
+        false => Ok(anchors),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(more: &str) -> String {
+        let (store, root) = ("01".repeat(16), ["02".repeat(32), "03".repeat(32)]);
+        format!(
+            "service = \"http://127.0.0.1:1\"\ntenant = \"acme\"\nkeys = [\"model\"]\nout_dir = \"/run/a\"\n\
+             run_dir = \"/run/b\"\ndanger_plaintext = true\n{more}\n\
+             [pins]\nmode = \"real\"\nstore = \"{store}\"\nroots = [\"{}\", \"{}\"]\n",
+            root[0], root[1]
+        )
+    }
+
+    fn load(text: &str) -> Result<Config, Error> {
+        Config::of(Path::new("agent.toml"), text, &Overrides::default())
+    }
+
+    fn refusal(text: &str) -> String {
+        load(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_strict() {
+        let config = load(&text("")).unwrap();
+        assert_eq!((config.kem, config.retries, config.timeout_s), (Kem::XWing, RETRIES, TIMEOUT_S));
+        assert!(!config.danger_keys_on_disk && !config.danger_simulated_vendors);
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_their_line() {
+        let refused = refusal(&text("kees = []"));
+        assert!(refused.contains("kees") && refused.contains("line 7"), "{refused}");
+        assert!(!refused.contains('\n'));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_sent() {
+        let keys = (0..17).map(|n| format!("\"k{n}\"")).collect::<Vec<_>>().join(",");
+        for (from, to, place) in [
+            ("keys = [\"model\"]", "keys = [\"a/b\", \"a_b\"]", "keys"),
+            ("keys = [\"model\"]", &format!("keys = [{keys}]"), "keys"),
+            ("keys = [\"model\"]", "keys = [\"status.json\"]", "keys"),
+            ("run_dir = \"/run/b\"", "run_dir = \"/run/a\"", "run_dir"),
+            ("danger_plaintext = true", "retries = 101\ndanger_plaintext = true", "retries"),
+            ("danger_plaintext = true", "timeout_s = 0\ndanger_plaintext = true", "timeout_s"),
+            ("danger_plaintext = true", "timeout_s = 301\ndanger_plaintext = true", "timeout_s"),
+            (&"03".repeat(32), &"02".repeat(32), "pins"),
+        ] {
+            let altered = text("").replacen(from, to, 1);
+            assert_ne!(altered, text(""), "{from}");
+            assert!(refusal(&altered).starts_with(place), "{to}: {}", refusal(&altered));
+        }
+        for good in ["retries = 100", "timeout_s = 300", "timeout_s = 1"] {
+            assert!(load(&text(good)).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn simulated_pins_and_plain_http_need_their_flags() {
+        let simulated = text("").replace("\"real\"", "\"simulated\"");
+        assert_eq!(load(&simulated).unwrap_err(), Error::SimulatedPins);
+        let allowed = text("danger_simulated_vendors = true").replace("\"real\"", "\"simulated\"");
+        assert!(load(&allowed).is_ok());
+        let plain = text("").replace("danger_plaintext = true", "");
+        assert!(matches!(load(&plain), Err(Error::Url { .. })));
+        let tls = text("").replace("http://", "https://");
+        assert!(refusal(&tls).contains("ca_file"));
+    }
+
+    #[test]
+    fn pins_are_given_once() {
+        let twice = text("pins_file = \"x\"");
+        assert!(refusal(&twice).contains("`pins_file`"));
+        let at = text("").find("[pins]").unwrap();
+        assert!(refusal(&text("")[..at]).contains("`pins_file`"));
+    }
+}

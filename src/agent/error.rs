@@ -1,0 +1,194 @@
+//! Why the agent has nothing to deliver, other than a denial.
+
+use std::fmt;
+
+use super::devices::DeviceError;
+use crate::protocol;
+use crate::protocol::head;
+use crate::wire::Code;
+use crate::wire::text::foreign;
+
+/// What the process ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The keys lie where they belong.
+    Delivered,
+    /// The service refused, and signed that.
+    Denied,
+    /// Configuration or the local system is wrong; trying again changes nothing.
+    Configuration,
+    /// Nobody decided; trying again may help.
+    Undecided,
+}
+
+impl Exit {
+    /// Returns the exit status of the process.
+    pub fn status(self) -> u8 {
+        match self {
+            Self::Delivered => 0,
+            Self::Denied => 1,
+            Self::Configuration => 2,
+            Self::Undecided => 3,
+        }
+    }
+}
+
+/// Why there is nothing to deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A file, field or argument of the configuration is wrong.
+    Config { place: String, what: String },
+    /// A 403 whose signature is missing or does not hold; `stated` is the code it states.
+    DenialUnsigned { stated: String, what: String },
+    /// A device gave nothing.
+    Device(DeviceError),
+    /// Facts differ between two readings.
+    FactsChanged { what: &'static str },
+    /// A folder is not fit for secrets, or cannot be written.
+    Folder { path: String, what: String },
+    /// A nonce is zero.
+    NonceZero { whose: &'static str },
+    /// A signed reply does not fit the request.
+    NotAsked { what: String },
+    /// Message, signature, receipt or sealed key of a reply does not hold.
+    Protocol(protocol::Error),
+    /// An answer that the protocol does not know.
+    Reply { status: u16, what: String },
+    /// The service says why it cannot answer, without deciding.
+    Service { status: u16, code: Code, retry_after_s: Option<u32> },
+    /// The pins are those of a simulated store, and the configuration does not allow that.
+    SimulatedPins,
+    /// Network, TLS or name resolution.
+    Unreachable { what: String },
+    /// A service address that is no address; `part` is the faulty part.
+    Url { part: String, expected: &'static str },
+}
+
+impl Error {
+    /// Returns the stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Config { .. } => Code::AgentConfigInvalid,
+            Self::DenialUnsigned { .. } => Code::AgentDenialUnsigned,
+            Self::Device(_) => Code::AgentDeviceUnavailable,
+            Self::FactsChanged { .. } => Code::FactsChanged,
+            Self::Folder { .. } => Code::AgentFolderRefused,
+            Self::NonceZero { .. } => Code::AgentNonceZero,
+            Self::NotAsked { .. } => Code::AgentReplyNotAsked,
+            Self::Protocol(error) => error.code(),
+            Self::Reply { .. } => Code::AgentReplyMalformed,
+            Self::Service { code, .. } => *code,
+            Self::SimulatedPins => Code::AgentSimulatedPins,
+            Self::Unreachable { .. } => Code::AgentServiceUnreachable,
+            Self::Url { .. } => Code::AgentConfigInvalid,
+        }
+    }
+
+    /// Returns how the process ends if it stops here.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Config { .. } | Self::Folder { .. } | Self::SimulatedPins | Self::Url { .. } => {
+                Exit::Configuration
+            }
+            Self::DenialUnsigned { .. }
+            | Self::Device(_)
+            | Self::FactsChanged { .. }
+            | Self::NonceZero { .. }
+            | Self::NotAsked { .. }
+            | Self::Protocol(_)
+            | Self::Reply { .. }
+            | Self::Service { .. }
+            | Self::Unreachable { .. } => Exit::Undecided,
+        }
+    }
+
+    /// Returns for how long the service asks to wait.
+    pub fn retry_after_s(&self) -> Option<u32> {
+        match self {
+            Self::Service { retry_after_s, .. } => *retry_after_s,
+            Self::Config { .. }
+            | Self::DenialUnsigned { .. }
+            | Self::Device(_)
+            | Self::FactsChanged { .. }
+            | Self::Folder { .. }
+            | Self::NonceZero { .. }
+            | Self::NotAsked { .. }
+            | Self::Protocol(_)
+            | Self::Reply { .. }
+            | Self::SimulatedPins
+            | Self::Unreachable { .. }
+            | Self::Url { .. } => None,
+        }
+    }
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl From<protocol::Error> for Error {
+    fn from(error: protocol::Error) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config { place, what } => write!(f, "{place}: {what}"),
+            Self::DenialUnsigned { stated, what } => {
+                write!(f, "a denial {stated} came that the service did not sign: {what}")
+            }
+            Self::Device(error) => error.fmt(f),
+            Self::FactsChanged { what } => write!(f, "between two readings of the facts changed: {what}"),
+            Self::Folder { path, what } => write!(f, "folder {path}: {what}"),
+            Self::NonceZero { whose } => write!(f, "expected a nonce; {whose} is zero"),
+            Self::NotAsked { what } => write!(f, "the reply does not fit the request: {what}"),
+            Self::Protocol(error) => error.fmt(f),
+            Self::Reply { status, what } => {
+                write!(f, "the service answered {status} with {what}")?;
+                match status {
+                    426 => write!(f, "; this agent speaks {}", head::VERSIONS.join(", ")),
+                    _ => Ok(()),
+                }
+            }
+            Self::Service { status, code, .. } => {
+                write!(f, "the service answered {status}: {code}, {}", code.meaning())?;
+                match status {
+                    426 => write!(f, "; this agent speaks {}", head::VERSIONS.join(", ")),
+                    _ => Ok(()),
+                }
+            }
+            Self::SimulatedPins => {
+                f.write_str("expected the pins of a real service; these are of a simulated one")
+            }
+            Self::Unreachable { what } => write!(f, "the service cannot be reached: {what}"),
+            Self::Url { part, expected } => {
+                write!(f, "service address: expected {expected}; found {}", foreign(part))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_of_another_version_is_told_in_one_line() {
+        let error = Error::Reply { status: 426, what: "`version`".to_string() };
+        let text = error.to_string();
+        assert!(text.contains("claviger/1") && !text.contains('\n'), "{text}");
+        assert_eq!(error.exit(), Exit::Undecided);
+    }
+
+    #[test]
+    fn exit_statuses_are_those_of_the_contract() {
+        let all = [Exit::Delivered, Exit::Denied, Exit::Configuration, Exit::Undecided];
+        assert_eq!(all.map(Exit::status), [0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,369 @@
+//! A folder for secrets: on a memory file system, written atomically, wiped, never through a link.
+
+use std::fs::{DirBuilder, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, Stat};
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use super::error::Error;
+use crate::wire::crypto;
+use crate::wire::secret::Secret;
+use crate::wire::text::foreign;
+
+/// How the names of files begin that are being written. No name that may be delivered begins with a dot.
+const TEMPORARY: &str = ".claviger-";
+/// File systems that live in memory. Source: linux/magic.h, TMPFS_MAGIC and RAMFS_MAGIC.
+const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// Who may look into a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The agent alone: mode 0700, its own.
+    Private,
+    /// Whoever the platform lets; each file has its own mode.
+    Shared,
+}
+
+/// An open folder. Files are named relative to it, so that nobody can put another folder under the path meanwhile.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    directory: OwnedFd,
+    access: Access,
+}
+
+/// Holds the folder for one process and thread until it is dropped.
+#[derive(Debug)]
+pub struct Lock<'f>(&'f Folder);
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // The lock also ends with the descriptor; a failure here has no other effect than a later end.
+        rustix::fs::flock(&self.0.directory, FlockOperation::Unlock).ok();
+    }
+}
+
+impl Folder {
+    /// Opens a folder, and makes it if only its last part is missing.
+    ///
+    /// Errors: `Folder` if the path is a link or no folder, is not on tmpfs or ramfs (unless `allow_disk`), cannot be
+    /// written, or, for `Private`, is open to others or of another user.
+    pub fn open(path: &Path, access: Access, allow_disk: bool) -> Result<Self, Error> {
+        let at = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
+        let mode = match access {
+            Access::Private => 0o700,
+            Access::Shared => 0o755,
+        };
+        match DirBuilder::new().mode(mode).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(at(format!("cannot be made: {error}"))),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|error| at(format!("expected a folder that is no link: {error}")))?;
+        let folder = Self { path: path.to_path_buf(), directory, access };
+        let kind =
+            rustix::fs::fstatfs(&folder.directory).map_err(|error| folder.wrong("its file system", error))?;
+        if !MEMORY.contains(&kind.f_type) && !allow_disk {
+            return Err(at("expected tmpfs or ramfs; it may lie on a disk that others read".to_string()));
+        }
+        folder.probe()?;
+        Ok(folder)
+    }
+
+    /// Waits until nobody else holds the folder.
+    ///
+    /// Errors: `Folder`.
+    pub fn lock(&self) -> Result<Lock<'_>, Error> {
+        loop {
+            match rustix::fs::flock(&self.directory, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Lock(self)),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.wrong("its lock", error)),
+            }
+        }
+    }
+
+    /// Returns the path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads a file; `None` if there is none.
+    ///
+    /// Errors: `Folder` for what is no regular file or longer than `len_max`; in a private folder also for a file that
+    /// others may read or write.
+    pub fn read(&self, name: &str, len_max: usize) -> Result<Option<Secret>, Error> {
+        let Some((file, stat)) = self.file(name)? else { return Ok(None) };
+        if self.access == Access::Private && stat.st_mode & 0o077 != 0 {
+            return Err(self.refused(name, "others may read or write it"));
+        }
+        let mut bytes = Zeroizing::new(Vec::new());
+        let bound = u64::try_from(len_max).unwrap_or(u64::MAX).saturating_add(1);
+        // Reserved at once: a vector that grows leaves copies behind.
+        bytes.reserve_exact(usize::try_from(stat.st_size).unwrap_or(0).min(len_max).saturating_add(1));
+        file.take(bound).read_to_end(&mut bytes).map_err(|error| self.wrong(name, error))?;
+        if bytes.len() > len_max {
+            return Err(self.refused(name, &format!("expected at most {len_max} bytes")));
+        }
+        Ok(Some(Secret::copied(&bytes)))
+    }
+
+    /// Writes a file whole or not at all; what it replaces is wiped.
+    ///
+    /// Errors: `Folder`, also if the name is taken by what is no regular file, such as a link.
+    pub fn write(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
+        let old = self.writable(name)?;
+        let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused(name, &error.to_string()))?;
+        let temporary = format!("{TEMPORARY}{}", hex::encode(suffix));
+        let written = self.create(&temporary, mode, bytes).and_then(|()| {
+            rustix::fs::renameat(&self.directory, &temporary, &self.directory, name)
+                .map_err(|error| self.wrong(name, error))
+        });
+        if let Err(error) = written {
+            self.wipe(&temporary)?;
+            return Err(error);
+        }
+        if let Some((old, len)) = old {
+            self.overwrite(name, old, len)?;
+        }
+        self.sync()
+    }
+
+    /// Overwrites a file with zeros and removes it; a missing one is fine.
+    ///
+    /// Errors: `Folder`.
+    pub fn wipe(&self, name: &str) -> Result<(), Error> {
+        let Some((old, len)) = self.writable(name)? else { return Ok(()) };
+        self.overwrite(name, old, len)?;
+        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
+            .map_err(|error| self.wrong(name, error))?;
+        self.sync()
+    }
+
+    /// Wipes what an agent left behind that was stopped while it wrote. The caller holds the lock.
+    ///
+    /// Errors: `Folder`.
+    pub fn sweep(&self) -> Result<(), Error> {
+        let mut left = Vec::new();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let again = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())
+            .map_err(|error| self.wrong("its list", error))?;
+        let mut buffer = Vec::with_capacity(8192);
+        let mut entries = RawDir::new(again, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|error| self.wrong("its list", error))?;
+            if let Ok(name) = entry.file_name().to_str()
+                && name.starts_with(TEMPORARY)
+            {
+                left.push(name.to_string());
+            }
+        }
+        left.iter().try_for_each(|name| self.wipe(name))
+    }
+
+    /// Shows that files can be made here, and in a private folder that it is the agent's own.
+    fn probe(&self) -> Result<(), Error> {
+        let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused("probe", &error.to_string()))?;
+        let name = format!("{TEMPORARY}{}", hex::encode(suffix));
+        self.create(&name, 0o600, &[])?;
+        let made = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+        let gone = rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty());
+        let made = made.and_then(|made| gone.map(|()| made)).map_err(|error| self.wrong("a file", error))?;
+        let own = rustix::fs::fstat(&self.directory).map_err(|error| self.wrong("its mode", error))?;
+        if self.access == Access::Private && (own.st_mode & 0o077 != 0 || own.st_uid != made.st_uid) {
+            return Err(Error::Folder {
+                path: foreign(&self.path.to_string_lossy()),
+                what: format!(
+                    "expected mode 0700 and the agent's own user {}; it has mode {:04o} and user {}",
+                    made.st_uid,
+                    own.st_mode & 0o7777,
+                    own.st_uid
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    fn create(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o600))
+            .map_err(|error| self.wrong("a file", error))?;
+        let mut file = File::from(file);
+        file.write_all(bytes).map_err(|error| self.wrong("a file", error))?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|error| self.wrong("a file", error))?;
+        rustix::fs::fsync(&file).map_err(|error| self.wrong("a file", error))
+    }
+
+    /// Opens a regular file for reading.
+    fn file(&self, name: &str) -> Result<Option<(File, Stat)>, Error> {
+        // NONBLOCK: a pipe under that name must not make the agent wait.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(self.refused(name, "it is a link")),
+            Err(error) => return Err(self.wrong(name, error)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(|error| self.wrong(name, error))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Some((File::from(file), stat))),
+            _ => Err(self.refused(name, "it is no regular file")),
+        }
+    }
+
+    /// Opens a regular file for writing, also one of mode 0400, with its length.
+    fn writable(&self, name: &str) -> Result<Option<(File, u64)>, Error> {
+        let Some((file, stat)) = self.file(name)? else { return Ok(None) };
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|error| self.wrong(name, error))?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let again = rustix::fs::openat(&self.directory, name, flags, Mode::empty())
+            .map_err(|error| self.wrong(name, error))?;
+        let same = rustix::fs::fstat(&again).map_err(|error| self.wrong(name, error))?;
+        if (same.st_dev, same.st_ino) != (stat.st_dev, stat.st_ino) {
+            return Err(self.refused(name, "somebody replaced it meanwhile"));
+        }
+        Ok(Some((File::from(again), u64::try_from(stat.st_size).unwrap_or(0))))
+    }
+
+    fn overwrite(&self, name: &str, mut file: File, len: u64) -> Result<(), Error> {
+        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
+        while left > 0 {
+            let some = left.min(ZEROS.len());
+            file.write_all(&ZEROS[..some]).map_err(|error| self.wrong(name, error))?;
+            left -= some;
+        }
+        rustix::fs::fsync(&file).map_err(|error| self.wrong(name, error))
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        rustix::fs::fsync(&self.directory).map_err(|error| self.wrong("its entries", error))
+    }
+
+    fn wrong(&self, name: &str, error: impl std::fmt::Display) -> Error {
+        self.refused(name, &format!("not accessible: {error}"))
+    }
+
+    fn refused(&self, name: &str, what: &str) -> Error {
+        Error::Folder { path: foreign(&self.path.to_string_lossy()), what: format!("{name}: {what}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// A folder below `parent` that goes with the test.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(parent: &Path) -> Self {
+            let name: [u8; 8] = crypto::random().unwrap();
+            let path = parent.join(format!("claviger-test-{}", hex::encode(name)));
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn disk() -> PathBuf {
+        std::env::temp_dir()
+    }
+
+    #[test]
+    fn a_disk_is_refused_unless_allowed_and_memory_is_taken() {
+        let scratch = Scratch::new(&disk());
+        let kind = rustix::fs::statfs(&scratch.0).unwrap().f_type;
+        let path = scratch.0.join("x");
+        assert_eq!(Folder::open(&path, Access::Shared, false).is_ok(), MEMORY.contains(&kind));
+        assert!(Folder::open(&path, Access::Shared, true).is_ok());
+        let memory = Path::new("/dev/shm");
+        if rustix::fs::statfs(memory).is_ok_and(|stat| MEMORY.contains(&stat.f_type)) {
+            let scratch = Scratch::new(memory);
+            assert!(Folder::open(&scratch.0.join("x"), Access::Private, false).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_private_folder_is_closed_to_others() {
+        let scratch = Scratch::new(&disk());
+        let path = scratch.0.join("run");
+        let folder = Folder::open(&path, Access::Private, true).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&path), 0o700);
+        folder.write("key", 0o600, b"secret").unwrap();
+        assert_eq!(mode(&path.join("key")), 0o600);
+        std::fs::set_permissions(path.join("key"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(folder.read("key", 10).is_err());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(matches!(Folder::open(&path, Access::Private, true), Err(Error::Folder { .. })));
+    }
+
+    #[test]
+    fn links_are_neither_followed_nor_replaced() {
+        let scratch = Scratch::new(&disk());
+        std::fs::write(scratch.0.join("victim"), b"untouched").unwrap();
+        let path = scratch.0.join("out");
+        let folder = Folder::open(&path, Access::Shared, true).unwrap();
+        symlink(scratch.0.join("victim"), path.join("key")).unwrap();
+        assert!(folder.write("key", 0o400, b"secret").is_err());
+        assert!(folder.read("key", 100).is_err());
+        assert!(folder.wipe("key").is_err());
+        assert_eq!(std::fs::read(scratch.0.join("victim")).unwrap(), b"untouched");
+        symlink(&path, scratch.0.join("link")).unwrap();
+        assert!(Folder::open(&scratch.0.join("link"), Access::Shared, true).is_err());
+    }
+
+    #[test]
+    fn what_is_replaced_or_removed_is_wiped() {
+        let scratch = Scratch::new(&disk());
+        let folder = Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        folder.write("key", 0o400, b"first").unwrap();
+        let mut held = File::open(scratch.0.join("key")).unwrap();
+        folder.write("key", 0o400, b"second").unwrap();
+        let mut seen = Vec::new();
+        held.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, [0; 5]);
+        let mut held = File::open(scratch.0.join("key")).unwrap();
+        folder.wipe("key").unwrap();
+        seen.clear();
+        held.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, [0; 6]);
+        assert!(folder.read("key", 10).unwrap().is_none());
+        folder.wipe("key").unwrap();
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_swept() {
+        let scratch = Scratch::new(&disk());
+        let folder = Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        folder.create(".claviger-00", 0o400, b"half").unwrap();
+        folder.write("key", 0o400, b"whole").unwrap();
+        folder.sweep().unwrap();
+        let names: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["key"]);
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound() {
+        let scratch = Scratch::new(&disk());
+        let folder = Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        folder.write("key", 0o400, b"12345").unwrap();
+        assert_eq!(folder.read("key", 5).unwrap().unwrap().len(), 5);
+        assert!(folder.read("key", 4).is_err());
+    }
+}

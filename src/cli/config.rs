@@ -1,0 +1,115 @@
+//! The service's configuration: a TOML file, every field known, every default safe.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Failure;
+use super::files;
+
+/// Configuration of `claviger serve` and of the commands that work on its store.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub service: ServiceSection,
+    pub guest: ListenerSection,
+    pub operator: ListenerSection,
+    pub health: HealthSection,
+    pub endorsements: EndorsementsSection,
+}
+
+/// Who the service is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSection {
+    /// The folder that `claviger init` made.
+    pub dir: PathBuf,
+    /// The SQLite file; `store.db` in `dir` if not given.
+    pub store: Option<PathBuf>,
+    /// Address below which results are issued, `https://...` without a slash at the end.
+    pub issuer: String,
+    /// Trusts simulated vendors, in a store that was created as simulated. For tests and the demo alone.
+    #[serde(default)]
+    pub danger_simulated_vendors: bool,
+}
+
+/// A listener.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListenerSection {
+    pub listen: SocketAddr,
+    /// PEM certificate chain of the listener, leaf first.
+    pub tls_certificate: Option<PathBuf>,
+    /// PEM private key, PKCS#8.
+    pub tls_key: Option<PathBuf>,
+    /// Speaks plain HTTP; taken on a loopback address alone.
+    #[serde(default)]
+    pub danger_plaintext: bool,
+}
+
+/// The health listener: plain HTTP without secrets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HealthSection {
+    pub listen: SocketAddr,
+}
+
+/// Where endorsements come from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndorsementsSection {
+    /// A folder of certificates, revocation lists, RIMs and OCSP answers.
+    pub dir: PathBuf,
+}
+
+impl Config {
+    /// Reads a configuration; relative paths in it are relative to its folder.
+    ///
+    /// Errors: `Failure::Usage` naming file, field and line.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
+        let bytes = files::read(path)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| wrong("expected UTF-8 text".to_string()))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let base = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let resolve = |path: &mut PathBuf| *path = base.join(&*path);
+        resolve(&mut config.service.dir);
+        resolve(&mut config.endorsements.dir);
+        let optional =
+            [&mut config.service.store, &mut config.guest.tls_certificate, &mut config.guest.tls_key];
+        optional.into_iter().flatten().for_each(resolve);
+        let optional = [&mut config.operator.tls_certificate, &mut config.operator.tls_key];
+        optional.into_iter().flatten().for_each(resolve);
+        let issuer = &config.service.issuer;
+        if !issuer.starts_with("https://") || issuer.ends_with('/') || issuer.len() > 256 {
+            return Err(wrong("service.issuer: expected https://... without a slash at the end".to_string()));
+        }
+        for (name, listener) in [("guest", &config.guest), ("operator", &config.operator)] {
+            let tls = listener.tls_certificate.is_some() && listener.tls_key.is_some();
+            match (tls, listener.danger_plaintext) {
+                (true, false) => {}
+                (false, true) if listener.listen.ip().is_loopback() => {}
+                (false, true) => {
+                    return Err(wrong(format!(
+                        "{name}: plain HTTP is taken on a loopback address alone; give tls_certificate and tls_key"
+                    )));
+                }
+                (true, true) => {
+                    return Err(wrong(format!(
+                        "{name}: give a TLS certificate or danger_plaintext, not both"
+                    )));
+                }
+                (false, false) => {
+                    return Err(wrong(format!("{name}: give tls_certificate and tls_key")));
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    /// Returns the SQLite file.
+    pub fn store(&self) -> PathBuf {
+        self.service.store.clone().unwrap_or_else(|| self.service.dir.join("store.db"))
+    }
+}

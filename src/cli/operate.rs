@@ -1,0 +1,242 @@
+//! Commands on a local store: `claviger key`, `claviger policy`, `claviger lease`.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::config::Config;
+use super::{Failure, Status, assemble, clock, files};
+use crate::custody::folder;
+use crate::govern::{Change, Permit, change};
+use crate::identity::{Fresh, Identity};
+use crate::keys::{KeyContext, KeyRing as _, enrol};
+use crate::policy::document::Policy;
+use crate::policy::in_force::{Policies as _, Rules, in_force};
+use crate::protocol::role::Role;
+use crate::store::Store;
+use crate::wire::ids::{KeyId, TenantId};
+use crate::wire::limits;
+use crate::wire::secret::Secret;
+use crate::wire::txn::StoreError;
+
+/// Tenant keys of a local store.
+#[derive(Subcommand)]
+pub enum Key {
+    /// Enrol a key, or a new version of one. It is sealed to the service's enrolment key, then wrapped by the
+    /// custodian.
+    Add(AddKey),
+    /// List the keys of a tenant.
+    List(OfTenant),
+}
+
+/// Release policies of a local store.
+#[derive(Subcommand)]
+pub enum PolicyCommand {
+    /// Check a policy file and show its digest, without a store.
+    Check(CheckPolicy),
+    /// Put a policy into force; one of the same name goes out of it.
+    Activate(ActivatePolicy),
+    /// List the policies of a tenant that are in force.
+    List(OfTenant),
+}
+
+#[derive(Args)]
+pub struct OfTenant {
+    /// The service's configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The tenant.
+    #[arg(long)]
+    tenant: TenantId,
+}
+
+#[derive(Args)]
+pub struct AddKey {
+    #[command(flatten)]
+    of: OfTenant,
+    /// The key's id.
+    #[arg(long)]
+    key: KeyId,
+    /// The selector that the key belongs to, as policies name it: its id, or the beginning of ids with a `*` after it.
+    /// The id itself if not given.
+    #[arg(long)]
+    selector: Option<String>,
+    /// The file that holds the key, binary; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+}
+
+#[derive(Args)]
+pub struct CheckPolicy {
+    /// The policy, TOML or JSON.
+    policy: PathBuf,
+}
+
+#[derive(Args)]
+pub struct ActivatePolicy {
+    /// The service's configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The policy, TOML or JSON.
+    policy: PathBuf,
+}
+
+/// A local store with its identity.
+struct Local {
+    config: Config,
+    identity: std::sync::Arc<Identity>,
+    store: Store,
+}
+
+impl Local {
+    async fn open(path: &std::path::Path) -> Result<Self, Failure> {
+        let config = Config::read(path)?;
+        let identity = assemble::identity(&config.service.dir)?;
+        let opening = assemble::opening(&config.store(), &identity);
+        let store = Store::open(opening).await.map_err(assemble::store_failure)?;
+        Ok(Self { config, identity, store })
+    }
+
+    async fn change(&self, by: &str, what: Change) -> Result<(), Failure> {
+        let permit = Permit::local(&self.identity, by, None);
+        let made = change(&self.store, self.identity.clone(), clock::now()?, permit, what).await;
+        made.map(|recorded| drop(recorded.into_reply()))
+            .map_err(|error| Failure::Usage(format!("{error} ({})", error.code())))
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
+    runtime.block_on(work)
+}
+
+impl Key {
+    pub fn run(self) -> Result<Status, Failure> {
+        match self {
+            Self::Add(add) => block_on(add.run()),
+            Self::List(of) => block_on(list_keys(of)),
+        }
+    }
+}
+
+impl AddKey {
+    async fn run(self) -> Result<Status, Failure> {
+        let secret = self.read()?;
+        let local = Local::open(&self.of.config).await?;
+        let now = clock::now()?;
+        let (tenant, key) = (self.of.tenant.clone(), self.key.clone());
+        let newest = local.store.read::<_, StoreError, _>(move |tx| tx.key(&tenant, &key));
+        let newest = newest.await.map_err(assemble::store_failure)?;
+        let context = KeyContext {
+            store: local.identity.store(),
+            mode: local.identity.mode(),
+            tenant: self.of.tenant.clone(),
+            key: self.key.clone(),
+            version: newest.map_or(1, |row| row.context.version.saturating_add(1)),
+            selector: self.selector.clone().unwrap_or_else(|| self.key.to_string()),
+            genesis: None,
+        };
+        let wrong = |error: crate::keys::Error| Failure::Usage(format!("{error} ({})", error.code()));
+        let public = local.identity.public();
+        let certificate =
+            public.certificate(Role::Enrolment).map_err(|error| Failure::Usage(error.to_string()))?;
+        let enrolment =
+            enrol::seal(public.pins(), certificate, now, context.clone(), &secret).map_err(wrong)?;
+        let custodian = folder::custodian(&local.config.service.dir, &local.identity)
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let row =
+            enrol::enrol(&local.identity, &custodian, &context, &enrolment, now).await.map_err(wrong)?;
+        local.change("claviger key add", Change::AddKey(row)).await?;
+        println!("key {} of tenant {}: version {} enrolled", self.key, self.of.tenant, context.version);
+        Ok(Status::Good)
+    }
+
+    fn read(&self) -> Result<Secret, Failure> {
+        let wrong = |what: String| Failure::Usage(format!("{}: {what}", self.from.display()));
+        let bound = u64::try_from(limits::TENANT_KEY_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        let mut bytes = Vec::new();
+        match self.from.to_str() {
+            Some("-") => std::io::stdin().take(bound).read_to_end(&mut bytes),
+            _ => std::fs::File::open(&self.from).and_then(|file| file.take(bound).read_to_end(&mut bytes)),
+        }
+        .map_err(|error| wrong(error.to_string()))?;
+        Ok(Secret::from(bytes))
+    }
+}
+
+async fn list_keys(of: OfTenant) -> Result<Status, Failure> {
+    let local = Local::open(&of.config).await?;
+    let tenant = of.tenant.clone();
+    let keys = local.store.read::<_, StoreError, _>(move |tx| crate::keys::KeyRing::keys(tx, &tenant));
+    println!("{:<40} {:>7} {:<10} {:<12} selector", "key", "version", "state", "custodian");
+    for row in keys.await.map_err(assemble::store_failure)? {
+        let context = &row.context;
+        println!(
+            "{:<40} {:>7} {:<10} {:<12} {}",
+            context.key.text(),
+            context.version,
+            row.state.text(),
+            row.custodian,
+            context.selector
+        );
+    }
+    Ok(Status::Good)
+}
+
+impl PolicyCommand {
+    pub fn run(self) -> Result<Status, Failure> {
+        match self {
+            Self::Check(check) => check.run(),
+            Self::Activate(activate) => block_on(activate.run()),
+            Self::List(of) => block_on(list_policies(of)),
+        }
+    }
+}
+
+fn parse(path: &std::path::Path) -> Result<(Vec<u8>, Policy), Failure> {
+    let bytes = files::read(path)?;
+    let policy = Policy::parse(&bytes)
+        .map_err(|error| Failure::Usage(format!("{}: {error} ({})", path.display(), error.code())))?;
+    Ok((bytes, policy))
+}
+
+impl CheckPolicy {
+    fn run(self) -> Result<Status, Failure> {
+        let (_, policy) = parse(&self.policy)?;
+        let digest = policy.digest().map_err(|error| Failure::Usage(error.to_string()))?;
+        println!("policy {} of tenant {}: {digest}", policy.name, policy.tenant);
+        for warning in policy.lint() {
+            println!("warning: {warning}");
+        }
+        Ok(Status::Good)
+    }
+}
+
+impl ActivatePolicy {
+    async fn run(self) -> Result<Status, Failure> {
+        let (document, policy) = parse(&self.policy)?;
+        let local = Local::open(&self.config).await?;
+        let digest = policy.digest().map_err(|error| Failure::Usage(error.to_string()))?;
+        for warning in policy.lint() {
+            println!("warning: {warning}");
+        }
+        local.change("claviger policy activate", Change::ActivatePolicy { document }).await?;
+        println!("policy {} of tenant {} is in force: {digest}", policy.name, policy.tenant);
+        println!("no approver has signed it; every result says so");
+        Ok(Status::Good)
+    }
+}
+
+async fn list_policies(of: OfTenant) -> Result<Status, Failure> {
+    let local = Local::open(&of.config).await?;
+    let tenant = of.tenant.clone();
+    let active = local.store.read::<_, StoreError, _>(move |tx| tx.active(&tenant));
+    println!("{:<64} {:>8} name", "digest", "sequence");
+    for activation in active.await.map_err(assemble::store_failure)? {
+        let active = in_force(activation).map_err(|error| Failure::Usage(error.to_string()))?;
+        let (digest, name) = (Rules::<Fresh>::digest(&active), &Rules::<Fresh>::policy(&active).name);
+        println!("{:<64} {:>8} {name}", digest.to_string(), active.sequence());
+    }
+    Ok(Status::Good)
+}

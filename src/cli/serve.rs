@@ -1,0 +1,213 @@
+//! `claviger serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::assemble::{self, Embedded};
+use super::config::Config;
+use super::{Failure, Status, remembered};
+use crate::custody::lockdown;
+use crate::http::{guest, health, listen, log, operator};
+use crate::release::service::Service;
+use crate::verify::Roots;
+
+/// Seconds between two notes of the log's newest checkpoint outside the database.
+const REMEMBER_S: u64 = 5;
+
+#[derive(Args)]
+pub struct Serve {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Trust anchors of simulated vendors, a folder of certificates; needs `danger_simulated_vendors`.
+    #[cfg(feature = "sim")]
+    #[arg(long, value_name = "DIR")]
+    simulated_roots: Option<PathBuf>,
+    /// Ends the process at a named point of the release stair: for crash tests.
+    #[cfg(feature = "danger-fault-points")]
+    #[arg(long, value_name = "POINT")]
+    danger_fault_point: Option<String>,
+}
+
+impl Serve {
+    pub fn run(self) -> Result<Status, Failure> {
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::new("info"))
+            .with_writer(std::io::stderr)
+            .json()
+            .init();
+        let config = Config::read(&self.config)?;
+        match lockdown::lock_down() {
+            Ok(lockdown::Memory::Locked) => {}
+            Ok(lockdown::Memory::Unlocked) => {
+                tracing::warn!(
+                    "memory is not locked; raise the limit on locked memory to keep secrets out of swap"
+                );
+            }
+            Err(error) => return Err(Failure::Usage(error.to_string())),
+        }
+        #[cfg(feature = "danger-fault-points")]
+        if let Some(point) = &self.danger_fault_point {
+            if !crate::release::fault::POINTS.contains(&point.as_str()) {
+                return Err(Failure::Usage(format!("--danger-fault-point: there is no point {point}")));
+            }
+            crate::release::fault::arm(point);
+        }
+        let roots = self.roots(&config)?;
+        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
+        runtime.block_on(serve(config, roots))
+    }
+
+    #[cfg(feature = "sim")]
+    fn roots(&self, config: &Config) -> Result<Roots, Failure> {
+        match (&self.simulated_roots, config.service.danger_simulated_vendors) {
+            (Some(dir), true) => super::roots::simulated(dir),
+            (Some(_), false) => Err(Failure::Usage(
+                "--simulated-roots needs danger_simulated_vendors in the configuration".to_string(),
+            )),
+            (None, true) => Err(Failure::Usage(
+                "danger_simulated_vendors is set; give the anchors with --simulated-roots".to_string(),
+            )),
+            (None, false) => super::roots::pinned(),
+        }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn roots(&self, config: &Config) -> Result<Roots, Failure> {
+        match config.service.danger_simulated_vendors {
+            true => Err(Failure::Usage("this build has no simulated vendors".to_string())),
+            false => super::roots::pinned(),
+        }
+    }
+}
+
+async fn serve(config: Config, roots: Roots) -> Result<Status, Failure> {
+    let running = start(&config, roots).await?;
+    let Addresses { guest, operator, health } = running.addresses;
+    tracing::info!(%guest, %operator, %health, "listening");
+    let unusable = |error: std::io::Error| Failure::Usage(error.to_string());
+    let mut terminate =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(unusable)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(unusable)?,
+    }
+    tracing::info!("stopping");
+    running.stop().await;
+    Ok(Status::Good)
+}
+
+/// Where a service listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    pub guest: SocketAddr,
+    pub operator: SocketAddr,
+    pub health: SocketAddr,
+}
+
+/// A service in operation.
+pub struct Running {
+    pub addresses: Addresses,
+    pub service: Arc<Service<Embedded>>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Stops listening and waits for what is in progress.
+    pub async fn stop(self) {
+        // Nobody listens any more if every task is over already.
+        self.stop.send_replace(true);
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::warn!(%error, "a listener ended badly");
+            }
+        }
+    }
+}
+
+/// Starts the listeners, verifies the log, and lets releases begin.
+///
+/// Errors: `Failure`.
+pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
+    let service = assemble::service(config, roots).await?;
+    let memory = remembered::Memory::new(&config.service.dir);
+    let seen = memory.read()?;
+    let (stop, stopped) = watch::channel(false);
+    let bind = |address: SocketAddr| async move {
+        TcpListener::bind(address)
+            .await
+            .map_err(|error| Failure::Usage(format!("{address} cannot be listened on: {error}")))
+    };
+    let listeners = [
+        bind(config.guest.listen).await?,
+        bind(config.operator.listen).await?,
+        bind(config.health.listen).await?,
+    ];
+    let address =
+        |listener: &TcpListener| listener.local_addr().map_err(|error| Failure::Usage(error.to_string()));
+    let addresses = Addresses {
+        guest: address(&listeners[0])?,
+        operator: address(&listeners[1])?,
+        health: address(&listeners[2])?,
+    };
+    let [guest_listener, operator_listener, health_listener] = listeners;
+    let operator_routes = operator::routes(service.clone()).merge(log::routes(service.clone()));
+    let mut tasks = vec![
+        tokio::spawn(listen::serve(
+            guest_listener,
+            assemble::wire(&config.guest)?,
+            guest::routes(service.clone()),
+            stopped.clone(),
+        )),
+        tokio::spawn(listen::serve(
+            operator_listener,
+            assemble::wire(&config.operator)?,
+            operator_routes,
+            stopped.clone(),
+        )),
+        tokio::spawn(listen::serve(
+            health_listener,
+            listen::Wire::Plain,
+            health::routes(service.clone()),
+            stopped.clone(),
+        )),
+    ];
+    if let Some(signed) = assemble::open(&service, seen).await? {
+        memory.write(&signed)?;
+    }
+    tasks.push(tokio::spawn(remember(service.clone(), memory, stopped)));
+    Ok(Running { addresses, service, stop, tasks })
+}
+
+/// Notes the newest checkpoint outside the database, so that an older copy of it is recognised.
+async fn remember(
+    service: Arc<Service<Embedded>>,
+    memory: remembered::Memory,
+    mut stopped: watch::Receiver<bool>,
+) {
+    loop {
+        let stopping = tokio::select! {
+            _ = stopped.changed() => true,
+            () = tokio::time::sleep(Duration::from_secs(REMEMBER_S)) => false,
+        };
+        match crate::release::standing::head(&service).await {
+            Ok((size, root)) => {
+                if let Err(failure) = memory.write(&crate::audit::verify::Remembered { size, root }) {
+                    tracing::warn!(%failure, "the newest checkpoint was not noted");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the newest checkpoint was not read"),
+        }
+        if stopping {
+            return;
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A request in order and the policy that grants it, for the tests of this room: each test changes one thing.
+
+use super::document::Policy;
+use super::view::{CpuView, GpuView, View};
+use crate::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
+use crate::protocol::head::{Kem, Operation, Plane, RequestHead};
+use crate::verify::terms::{
+    Architecture, Cpuid, FirmwareVersion, GpuMode, GuestPolicy, Line, PlatformInfo, Signer, SnpFields, Tcb,
+};
+use crate::wire::ids::Pdi;
+use crate::wire::{Digest, UnixSeconds};
+
+/// The policy, in TOML.
+pub(super) const POLICY: &str = r#"
+schema = "claviger.release-policy/1"
+tenant = "acme"
+name = "llama"
+keys = ["models/llama-*"]
+audiences = ["https://vault.example"]
+
+[cpu.snp]
+lines = ["genoa"]
+vmpl = 0
+smt = "allow"
+
+[cpu.snp.code]
+measurements = ["010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101"]
+
+[cpu.snp.workload]
+host_data = ["0202020202020202020202020202020202020202020202020202020202020202"]
+
+[[cpu.snp.tcb]]
+line = "genoa"
+models = [0x11]
+reported = { boot_loader = 10, tee = 0, snp = 23, microcode = 84 }
+
+[gpu]
+profile = "single"
+architectures = ["hopper"]
+count = 1
+driver_least = "580.65.06"
+vbios = ["96.00.9F.00.01"]
+
+[binding]
+agent_fixed_by = "image"
+agent_configured_by = "image"
+"#;
+
+/// The same policy in JSON, fields in another order.
+pub(super) const POLICY_JSON: &str = r#"{
+  "binding": {"agent_configured_by": "image", "agent_fixed_by": "image"},
+  "gpu": {"count": 1, "vbios": ["96.00.9f.00.01"], "driver_least": "580.65.06", "profile": "single",
+          "architectures": ["hopper"]},
+  "cpu": {"snp": {
+    "tcb": [{"line": "genoa", "models": [17],
+             "reported": {"snp": 23, "microcode": 84, "boot_loader": 10, "tee": 0}}],
+    "workload": {"host_data": ["0202020202020202020202020202020202020202020202020202020202020202"]},
+    "code": {"measurements":
+      ["010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101"]},
+    "smt": "allow", "vmpl": 0, "lines": ["genoa"]}},
+  "audiences": ["https://vault.example"],
+  "keys": ["models/llama-*"],
+  "name": "llama", "tenant": "acme", "schema": "claviger.release-policy/1"
+}"#;
+
+/// Changes the policy's text; each change must be one that the text has.
+pub(super) fn text(changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(POLICY.to_string(), |text, (from, to)| {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text.replace(from, to)
+    })
+}
+
+/// Parses the changed policy.
+pub(super) fn policy(changes: &[(&str, &str)]) -> Policy {
+    Policy::parse(text(changes).as_bytes()).unwrap()
+}
+
+/// The time of the tests: 2026-11-30T12:00:00Z.
+pub(super) fn now() -> UnixSeconds {
+    UnixSeconds::from_rfc3339("2026-11-30T12:00:00Z").unwrap()
+}
+
+/// What a request shows, owned.
+pub(super) struct World {
+    pub head: RequestHead,
+    pub cpu: Option<SnpFields>,
+    pub line: Option<Line>,
+    pub vlek_provider: Option<String>,
+    pub gpus: Vec<Option<GpuView>>,
+    pub facts: Option<Facts>,
+}
+
+pub(super) const TCB: Tcb = Tcb { fmc: None, boot_loader: 10, tee: 0, snp: 23, microcode: 84 };
+
+impl World {
+    /// A request that the policy grants without a warning.
+    pub(super) fn good() -> Self {
+        Self {
+            head: head(),
+            cpu: Some(snp()),
+            line: Some(Line::Genoa),
+            vlek_provider: None,
+            gpus: vec![Some(gpu(1))],
+            facts: Some(facts()),
+        }
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            head: &self.head,
+            cpu: self.cpu.as_ref().map(|report| CpuView {
+                report,
+                line: self.line,
+                vlek_provider: self.vlek_provider.as_deref(),
+            }),
+            gpus: self.gpus.clone(),
+            facts: self.facts.as_ref(),
+        }
+    }
+
+    pub(super) fn snp(&mut self) -> &mut SnpFields {
+        self.cpu.as_mut().unwrap()
+    }
+
+    pub(super) fn gpu(&mut self) -> &mut GpuView {
+        self.gpus[0].as_mut().unwrap()
+    }
+
+    pub(super) fn facts(&mut self) -> &mut Facts {
+        self.facts.as_mut().unwrap()
+    }
+
+    pub(super) fn device(&mut self) -> &mut DeviceFacts {
+        &mut self.facts().devices[0]
+    }
+
+    /// Adds a second GPU with evidence and facts of its own.
+    pub(super) fn second(&mut self) {
+        self.gpus.push(Some(gpu(2)));
+        let facts = self.facts();
+        facts.devices.push(DeviceFacts {
+            pdi: Pdi::new([2; 8]),
+            uuid: "GPU-2".to_string(),
+            pci_address: "0000:02:00.0".to_string(),
+            ..facts.devices[0].clone()
+        });
+        facts.pci_functions.push(function("0000:02:00.0", "030200"));
+    }
+}
+
+pub(super) fn function(address: &str, class: &str) -> PciFunction {
+    PciFunction { address: address.to_string(), device: "2331".to_string(), class: class.to_string() }
+}
+
+fn head() -> RequestHead {
+    RequestHead {
+        version: "claviger/1".to_string(),
+        versions_offered: vec!["claviger/1".to_string()],
+        operation: Operation::Release,
+        plane: Plane::Guest,
+        service_root: Digest::new([1; 32]),
+        tenant: "acme".parse().unwrap(),
+        keys: vec!["models/llama-7b".parse().unwrap()],
+        audience: None,
+        kem: Kem::XWing,
+        lease: None,
+        instance_key: vec![2; 32],
+        transport_key: vec![3; 32],
+        event_log: None,
+    }
+}
+
+fn snp() -> SnpFields {
+    let version = FirmwareVersion { major: 1, minor: 55, build: 40 };
+    SnpFields {
+        version: 5,
+        guest_svn: 2,
+        policy: GuestPolicy(0x3_0000),
+        family_id: [0; 16],
+        image_id: [0; 16],
+        vmpl: 0,
+        current_tcb: TCB,
+        platform_info: PlatformInfo(0x24),
+        author_key_en: false,
+        mask_chip_key: false,
+        signer: Signer::Vcek,
+        report_data: [0; 64],
+        measurement: Digest::new([1; 48]),
+        host_data: Digest::new([2; 32]),
+        id_key_digest: Digest::new([3; 48]),
+        author_key_digest: Digest::new([0; 48]),
+        report_id: Digest::new([4; 32]),
+        report_id_ma: Digest::new([0xff; 32]),
+        reported_tcb: TCB,
+        cpuid: Some(Cpuid { family: 0x19, model: 0x11, stepping: 1 }),
+        chip_id: [5; 64],
+        committed_tcb: TCB,
+        current_version: version,
+        committed_version: version,
+        launch_tcb: TCB,
+        launch_mitigation_vector: Some(1),
+        current_mitigation_vector: Some(1),
+    }
+}
+
+fn gpu(pdi: u8) -> GpuView {
+    GpuView {
+        architecture: Some(Architecture::Hopper),
+        mode: GpuMode::Spt,
+        pdi: Some(Pdi::new([pdi; 8])),
+        driver: Some("580.95.05".parse().unwrap()),
+        vbios: Some("96.00.9F.00.01".parse().unwrap()),
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        version: 1,
+        driver_version: "580.95.05".to_string(),
+        pci_functions: vec![function("0000:01:00.0", "030200")],
+        confidential: Switch::On,
+        devtools: Switch::Off,
+        multi_gpu: MultiGpu::None,
+        ready: Switch::Off,
+        devices: vec![DeviceFacts {
+            pdi: Pdi::new([1; 8]),
+            uuid: "GPU-1".to_string(),
+            pci_address: "0000:01:00.0".to_string(),
+            // NVML may write it in lower case.
+            vbios_version: "96.00.9f.00.01".to_string(),
+            mig_current: Switch::Off,
+            mig_pending: Switch::Off,
+            mig_instances: 0,
+            virtualization: Virtualization::Passthrough,
+            confidential: Switch::On,
+            devtools: Switch::Off,
+            compute_processes: 0,
+            utilization_percent: 0,
+        }],
+        visible_devices: None,
+        hints: Vec::new(),
+    }
+}
