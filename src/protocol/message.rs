@@ -44,6 +44,9 @@ pub enum CpuKind {
 }
 
 impl CpuKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::AzureSnp, Self::AzureTdx, Self::Snp, Self::Tdx];
+
     /// Returns the name as messages write it.
     pub fn text(self) -> &'static str {
         match self {

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(feature = "server")]
+mod custody;
+#[cfg(feature = "sim")]
+mod floor;
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
 #[cfg(feature = "server")]
@@ -28,3 +32,5 @@ mod store_sqlite;
 mod store_tampered;
 mod support;
 mod vectors;
+#[cfg(feature = "sim")]
+mod support;

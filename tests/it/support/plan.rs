@@ -1,0 +1,317 @@
+//! What a request is made of, and the steps in which it is signed.
+
+use std::sync::Arc;
+
+use claviger::endorse::{Certificate, OcspResponse, Rim};
+use claviger::evidence::snp::Line as AmdLine;
+use claviger::identity::ChallengeKey;
+use claviger::identity::challenge::{Challenge, Place};
+use claviger::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
+use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::message::{
+    AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
+};
+use claviger::protocol::sealing::TransportKey;
+use claviger::protocol::transcript;
+use claviger::sim::{Files, GpuFields, Line, Machine, Vendors};
+use claviger::verify::roots::AmdAnchors;
+use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::{Endorsements, NvidiaEndorsements, Roots};
+use claviger::wire::crypto::Ed25519Key;
+use claviger::wire::ids::{Pdi, StoreId};
+use claviger::wire::secret::SecretArray;
+use claviger::wire::{Digest, UnixSeconds, Untrusted};
+
+/// A change at a later step.
+pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
+
+/// HOST_DATA of the guest in order.
+pub const HOST_DATA: [u8; 32] = [0x5a; 32];
+
+/// Everything that a request is made of. In order as it comes; each test changes one thing.
+pub struct Plan {
+    pub vendors: &'static Vendors,
+    pub machine: Machine,
+    /// When the request is judged.
+    pub now: UnixSeconds,
+    pub head: RequestHead,
+    pub facts: Facts,
+    /// The policy, in TOML.
+    pub policy: String,
+    pub challenge_key: ChallengeKey,
+    pub challenge: Challenge,
+    pub place: Place,
+    pub instance: Ed25519Key,
+    pub kind: CpuKind,
+    /// DER of certificates that the guest sends with its CPU report.
+    pub sent_certificates: Vec<Vec<u8>>,
+    /// What the GPUs sign instead of the nonce derived from challenge and head.
+    pub gpu_nonce: Option<[u8; 32]>,
+    /// What the CPU signs instead of the hash of what is sent.
+    pub report_data: Option<[u8; 64]>,
+    /// The facts document instead of that of `facts`.
+    pub facts_bytes: Option<Vec<u8>>,
+    /// After the GPUs signed, before the CPU commits to what they gave.
+    pub gpus_given: Hook<Vec<GpuEvidence>>,
+    /// After the CPU signed.
+    pub report_given: Hook<Vec<u8>>,
+    /// After everything was collected, before the instance key signs.
+    pub collected: Hook<AttestRequest>,
+    /// After the instance key signed.
+    pub signed: Hook<AttestRequest>,
+    /// What the vendors hand out.
+    pub files: Hook<Files>,
+    /// What of it is at hand.
+    pub given: Hook<Endorsements>,
+    pub roots: Hook<Roots>,
+}
+
+/// A guest in order: Genoa and one H100, driver and VBIOS of a combination that NVIDIA states as supported.
+pub fn machine(vendors: &Vendors) -> Machine {
+    let mut machine = Machine::new(vendors, 1).unwrap();
+    machine.snp.host_data = HOST_DATA;
+    machine.gpus[0].fields = GpuFields::running("580.82.07", machine.gpus[0].fields.vbios);
+    machine
+}
+
+impl Plan {
+    /// A request that is granted.
+    pub fn in_order() -> Self {
+        Self::of(Vendors::shared().unwrap())
+    }
+
+    /// The same with other vendors; the policy is the one for Genoa.
+    pub fn of(vendors: &'static Vendors) -> Self {
+        let now = vendors.now;
+        let machine = machine(vendors);
+        let (instance, _) = Ed25519Key::generate().unwrap();
+        let transport = TransportKey::generate(Kem::XWing);
+        let place = Place { plane: Plane::Guest, store: StoreId::new([5; 16]), epoch: 1 };
+        let challenge_key = ChallengeKey::new(SecretArray::random().unwrap());
+        let challenge = challenge_key.make(now.plus(-5), place).unwrap();
+        Self {
+            head: RequestHead {
+                version: VERSIONS[0].to_string(),
+                versions_offered: vec![VERSIONS[0].to_string()],
+                operation: Operation::Release,
+                plane: Plane::Guest,
+                service_root: Digest::new([1; 32]),
+                tenant: "acme".parse().unwrap(),
+                keys: vec!["models/llama".parse().unwrap()],
+                audience: Some("https://vault.example".parse().unwrap()),
+                kem: Kem::XWing,
+                lease: None,
+                instance_key: instance.public().to_vec(),
+                transport_key: transport.public().to_vec(),
+                event_log: None,
+            },
+            facts: facts(&machine),
+            policy: policy(&machine),
+            vendors,
+            machine,
+            now,
+            challenge_key,
+            challenge,
+            place,
+            instance,
+            kind: CpuKind::Snp,
+            sent_certificates: Vec::new(),
+            gpu_nonce: None,
+            report_data: None,
+            facts_bytes: None,
+            gpus_given: None,
+            report_given: None,
+            collected: None,
+            signed: None,
+            files: None,
+            given: None,
+            roots: None,
+        }
+    }
+
+    /// Changes the policy's text in one place that it has.
+    pub fn policy_says(&mut self, from: &str, to: &str) {
+        assert_eq!(self.policy.matches(from).count(), 1, "{from}");
+        self.policy = self.policy.replace(from, to);
+    }
+
+    /// Adds lines at the end of the policy.
+    pub fn policy_adds(&mut self, lines: &str) {
+        self.policy.push_str(lines);
+    }
+
+    /// The first device of the facts.
+    pub fn device(&mut self) -> &mut DeviceFacts {
+        &mut self.facts.devices[0]
+    }
+
+    /// What the first GPU reports.
+    pub fn gpu(&mut self) -> &mut GpuFields {
+        &mut self.machine.gpus[0].fields
+    }
+
+    /// Collects and signs, in the order of design 4.
+    pub fn send(&mut self) -> Arc<Bundle> {
+        let head = self.head.bytes().unwrap();
+        let (nonce, hash) = (self.challenge.nonce, head_hash(&head));
+        let facts = self.facts_bytes.take().unwrap_or_else(|| self.facts.bytes().unwrap());
+        let derived = transcript::gpu_nonce(&nonce, &hash, self.machine.gpus.len());
+        let collected = self.machine.gpu_reports(self.gpu_nonce.unwrap_or(*derived.bytes())).unwrap();
+        let mut gpus: Vec<GpuEvidence> = collected
+            .into_iter()
+            .map(|gpu| GpuEvidence { report: gpu.report, chain: gpu.chain_pem })
+            .collect();
+        hook(&mut self.gpus_given, &mut gpus);
+        let committed = transcript::report_data(&nonce, &hash, &gpus, &facts);
+        let mut report = self.machine.cpu_report(self.report_data.unwrap_or(*committed.bytes())).unwrap();
+        hook(&mut self.report_given, &mut report);
+        let endorsements = self.sent_certificates.iter().cloned().map(Bytes).collect();
+        let cpu = CpuEvidence { kind: self.kind, report, endorsements };
+        let mut request = AttestRequest {
+            challenge: Bytes(self.challenge.bytes.clone()),
+            head: Bytes(head),
+            evidence: Some(Evidence { cpu, gpus }),
+            facts: Some(Bytes(facts)),
+            proof: Bytes(Vec::new()),
+        };
+        hook(&mut self.collected, &mut request);
+        request.proof = Bytes(self.proof(&request));
+        hook(&mut self.signed, &mut request);
+        Arc::new(Bundle::of(request).unwrap())
+    }
+
+    fn proof(&self, request: &AttestRequest) -> Vec<u8> {
+        let evidence = request.evidence.as_ref().unwrap();
+        let digest = transcript::evidence_digest(evidence, &request.facts.as_ref().unwrap().0);
+        let message = transcript::proof(&request.challenge.0, &head_hash(&request.head.0), &digest);
+        self.instance.sign(&message).to_vec()
+    }
+
+    /// What is at hand for this machine.
+    pub fn endorsements(&mut self) -> Endorsements {
+        let mut files = self.machine.endorsements(self.vendors, self.now).unwrap();
+        hook(&mut self.files, &mut files);
+        let mut given = sent(&files);
+        hook(&mut self.given, &mut given);
+        given
+    }
+
+    /// The anchors: those of the simulated vendors.
+    pub fn anchors(&mut self) -> Roots {
+        let certificate = |der: &[u8]| Certificate::from_der(der).unwrap();
+        let (amd, nvidia) = (&self.vendors.amd, &self.vendors.nvidia);
+        let line = match amd.line {
+            Line::Genoa => AmdLine::Genoa,
+            Line::Milan => AmdLine::Milan,
+            Line::Turin => AmdLine::Turin,
+        };
+        let (ark, ask) = (certificate(amd.ark_der()), certificate(amd.ask_der()));
+        let mut roots = Roots {
+            amd: vec![AmdAnchors { line, ark, ask, asvk: None }],
+            nvidia_device: certificate(nvidia.device_root_der()),
+            nvidia_rim: certificate(nvidia.rim_root_der()),
+            simulated: true,
+        };
+        hook(&mut self.roots, &mut roots);
+        roots
+    }
+}
+
+fn hook<T>(hook: &mut Hook<T>, value: &mut T) {
+    if let Some(change) = hook.take() {
+        change(value);
+    }
+}
+
+/// Parses what vendors hand out, as the service's sources do: what does not parse stands there too.
+pub fn sent(files: &Files) -> Endorsements {
+    let document = |(_, text): &(String, Vec<u8>)| Rim::parse(text).map(Untrusted::new);
+    Endorsements {
+        amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &[&files.crl]),
+        nvidia: NvidiaEndorsements {
+            rims: files.rims.iter().map(document).collect(),
+            ocsp: files.ocsp.iter().map(|(_, der)| OcspResponse::parse(der)).collect(),
+            picked: false,
+        },
+    }
+}
+
+/// The facts that the guest's agent would state.
+pub fn facts(machine: &Machine) -> Facts {
+    let address = |at: usize| format!("0000:{:02x}:00.0", at + 1);
+    let device = |(at, gpu): (usize, &claviger::sim::MachineGpu)| DeviceFacts {
+        pdi: Pdi::new(gpu.gpu.pdi),
+        uuid: format!("GPU-{}", hex::encode(gpu.gpu.pdi)),
+        pci_address: address(at),
+        vbios_version: gpu.fields.vbios_text(),
+        mig_current: Switch::Off,
+        mig_pending: Switch::Off,
+        mig_instances: 0,
+        virtualization: Virtualization::Passthrough,
+        confidential: Switch::On,
+        devtools: Switch::Off,
+        compute_processes: 0,
+        utilization_percent: 0,
+    };
+    let function =
+        |at| PciFunction { address: address(at), device: "2331".to_string(), class: "030200".to_string() };
+    Facts {
+        version: 1,
+        driver_version: machine.gpus[0].fields.driver.clone(),
+        pci_functions: (0..machine.gpus.len()).map(function).collect(),
+        confidential: Switch::On,
+        devtools: Switch::Off,
+        multi_gpu: MultiGpu::None,
+        ready: Switch::Off,
+        devices: machine.gpus.iter().enumerate().map(device).collect(),
+        visible_devices: Some("all".to_string()),
+        hints: Vec::new(),
+    }
+}
+
+/// A policy that grants the guest in order, with no list wider than it must be.
+fn policy(machine: &Machine) -> String {
+    let (measurement, host_data) = (hex::encode(machine.snp.measurement), hex::encode(machine.snp.host_data));
+    let (chip, pdi) = (hex::encode(machine.chip.chip_id), hex::encode(machine.gpus[0].gpu.pdi));
+    format!(
+        r#"schema = "claviger.release-policy/1"
+tenant = "acme"
+name = "llama"
+keys = ["models/*"]
+audiences = ["https://vault.example"]
+kem = ["x-wing"]
+
+[freshness]
+challenge_age_s_max = 60
+
+[binding]
+agent_fixed_by = "image"
+agent_configured_by = "image"
+
+[cpu.snp]
+lines = ["genoa"]
+vmpl = 0
+smt = "allow"
+chips = ["{chip}"]
+
+[[cpu.snp.tcb]]
+line = "genoa"
+models = [0x11]
+reported = {{ boot_loader = 10, tee = 0, snp = 28, microcode = 84 }}
+
+[cpu.snp.code]
+measurements = ["{measurement}"]
+
+[cpu.snp.workload]
+host_data = ["{host_data}"]
+
+[gpu]
+profile = "single"
+architectures = ["hopper"]
+count = 1
+driver_least = "580.65.06"
+vbios = ["96.00.9F.00.01"]
+chips = ["{pdi}"]
+"#
+    )
+}
