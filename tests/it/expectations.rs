@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::support::Scratch;
+use super::scratch::Scratch;
 use super::vectors;
 
 mod manifest;

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
-#[cfg(feature = "server")]
-mod custody;
-#[cfg(feature = "sim")]
-mod floor;
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
 #[cfg(feature = "server")]
 mod custody;
 mod expectations;
+#[cfg(feature = "sim")]
+mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -21,6 +19,7 @@ mod ocsp;
 #[cfg(feature = "sim")]
 mod policy;
 mod rim;
+mod scratch;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
@@ -30,7 +29,6 @@ mod store;
 mod store_sqlite;
 #[cfg(feature = "server")]
 mod store_tampered;
-mod support;
-mod vectors;
 #[cfg(feature = "sim")]
 mod support;
+mod vectors;
