@@ -85,7 +85,7 @@ impl<'a> Whole<'a> {
             devices,
             // No device at all is no evidence; `read` has refused it.
             verdict: verdict.unwrap_or(Verdict::Undecided),
-            checks,
+            checks: output::in_order(&checks),
             appraisal: appraisal.unwrap_or(AppraisalStatus::None),
             reasons,
             notes: devices.first().map(|device| device.notes.clone()).unwrap_or_default(),
@@ -123,18 +123,16 @@ impl<'a> Whole<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             page.push_str(&format!("device {at}\n{}\n", device.page()));
         }
-        page.push_str(&format!("all {} devices\n", self.devices.len()));
-        for note in &self.notes {
-            page.push_str(&format!("note: {note}\n"));
-        }
+        page.push_str(&format!("all {} devices\n{}", self.devices.len(), output::noted(&self.notes)));
         page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
         page.push_str(&format!("appraisal: {}\n", word(&self.appraisal)));
         let conclusion = Conclusion {
             verdict: self.verdict,
             appraisal: self.appraisal,
-            code: most_telling(&self.checks),
+            checks: &self.checks,
             reasons: &self.reasons,
             replaced: self.devices.iter().any(|device| !device.notes.is_empty()),
+            unasked: self.devices.iter().find_map(|device| device.unasked),
         };
         page.push_str(&format!("{}\n", conclusion.text()));
         page
