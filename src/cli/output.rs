@@ -277,3 +277,60 @@ fn claim_lines(page: &mut String, claims: &Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERDICTS: [Verdict; 3] = [Verdict::Refused, Verdict::Undecided, Verdict::Verified];
+    const APPRAISALS: [AppraisalStatus; 4] = [
+        AppraisalStatus::Affirming,
+        AppraisalStatus::Warning,
+        AppraisalStatus::Contraindicated,
+        AppraisalStatus::None,
+    ];
+
+    fn conclusion(verdict: Verdict, appraisal: AppraisalStatus, replaced: bool) -> String {
+        let (checks, reasons) = (Checks::new(), [Code::GpuModeUnknown]);
+        let unasked = Some("--nonce");
+        Conclusion { verdict, appraisal, checks: &checks, reasons: &reasons, replaced, unasked }.text()
+    }
+
+    #[test]
+    fn acceptable_is_said_exactly_where_the_exit_status_is_good() {
+        for verdict in VERDICTS {
+            for appraisal in APPRAISALS {
+                let text = conclusion(verdict, appraisal, false);
+                let good = status(verdict, appraisal) == Status::Good;
+                assert_eq!(text.contains(", and acceptable under the strict defaults"), good, "{text}");
+                assert_eq!(
+                    text.contains("conclusion: genuine,"),
+                    verdict == Verdict::Verified && appraisal != AppraisalStatus::None,
+                    "{text}"
+                );
+                assert_eq!(text.lines().count(), 1, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn replaced_roots_and_missing_freshness_are_said_wherever_something_is_believed() {
+        for appraisal in APPRAISALS {
+            let verified = conclusion(Verdict::Verified, appraisal, true);
+            assert!(verified.contains("says nothing about real hardware"), "{verified}");
+            for verdict in [Verdict::Verified, Verdict::Undecided] {
+                assert!(conclusion(verdict, appraisal, false).contains("Without --nonce"));
+            }
+        }
+    }
+
+    #[test]
+    fn checks_are_listed_in_their_order() {
+        let mut checks = Checks::new();
+        for name in CheckName::ALL.iter().rev() {
+            checks.record(Check::pass(*name));
+        }
+        let names: Vec<_> = in_order(&checks).list().iter().map(|check| check.name).collect();
+        assert_eq!(names, CheckName::ALL);
+    }
+}

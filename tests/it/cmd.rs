@@ -145,6 +145,9 @@ fn mint(scratch: &Scratch) {
     list("one.json", json!([entry(&shown[0])]));
     list("two.json", json!({ "nonce": "", "evidence_list": [entry(&shown[0]), entry(&shown[1])] }));
     list("twice.json", json!([entry(&shown[0]), entry(&shown[1]), entry(&shown[0])]));
+    let mut altered = shown[1].clone();
+    *altered.report.last_mut().unwrap() ^= 1;
+    list("second-altered.json", json!([entry(&shown[0]), entry(&altered)]));
     list("none.json", json!([]));
     list("seventeen.json", json!(vec![entry(&shown[0]); 17]));
     list("object.json", json!({ "evidence": [] }));

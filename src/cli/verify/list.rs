@@ -124,6 +124,9 @@ impl<'a> Whole<'a> {
             page.push_str(&format!("device {at}\n{}\n", device.page()));
         }
         page.push_str(&format!("all {} devices\n{}", self.devices.len(), output::noted(&self.notes)));
+        for (at, device) in self.devices.iter().enumerate() {
+            page.push_str(&summary(at, device));
+        }
         page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
         page.push_str(&format!("appraisal: {}\n", word(&self.appraisal)));
         let conclusion = Conclusion {
@@ -137,6 +140,14 @@ impl<'a> Whole<'a> {
         page.push_str(&format!("{}\n", conclusion.text()));
         page
     }
+}
+
+/// Says in a line how one device came out.
+fn summary(at: usize, device: &Judged) -> String {
+    let code = most_telling(&device.checks).map_or(String::new(), |code| format!(" ({code})"));
+    let identity = device.device.as_deref().unwrap_or("that shows no identity");
+    let (verdict, appraisal) = (word(&device.verdict()), word(&device.appraisal.status()));
+    format!("device {at}, {identity}: {verdict}{code}, {appraisal}\n")
 }
 
 /// Names the entries that show one and the same device.
