@@ -116,7 +116,7 @@ fn each_vector_comes_out_check_by_check_as_its_manifest_says() {
                 && outcome(&part, CheckName::Validity) == Outcome::Pass,
             "{id}"
         );
-        let debug = fields_policy(&case) & (1 << 19) != 0;
+        let debug = fields_policy(case) & (1 << 19) != 0;
         let expected = if debug { Outcome::Fail } else { Outcome::Pass };
         assert_eq!(outcome(&part, CheckName::Debug), expected, "{id}: debug");
         assert_eq!(
