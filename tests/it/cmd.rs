@@ -1,6 +1,6 @@
-//! The goldens of `tests/cmd`: what a person sees of each command, and of each error that a person can cause.
+//! The listings in `tests/cmd`: what a person sees of each command, and of each error that a person can cause.
 //!
-//! A golden begins with the command line; then exit status, standard output and standard error follow. Commands run in
+//! A listing begins with the command line; then exit status, standard output and standard error follow. Commands run in
 //! a folder of simulated evidence that this test mints; what is random in it is written as `<n hex digits>`.
 //! `CLAVIGER_BLESS=1` writes what came out: read the difference before it is committed.
 
@@ -21,38 +21,38 @@ const REPORT_DATA: [u8; 64] = [0x17; 64];
 const HEX_MIN: usize = 16;
 
 #[test]
-fn each_command_shows_what_its_golden_says() {
+fn each_command_shows_what_its_listing_says() {
     let scratch = Scratch::new("cmd");
     mint(&scratch);
     let bless = std::env::var_os("CLAVIGER_BLESS").is_some();
-    let goldens = goldens();
-    assert!(goldens.len() > 40, "{}", goldens.len());
+    let listings = listings();
+    assert!(listings.len() > 40, "{}", listings.len());
     let mut wrong = Vec::new();
-    for path in &goldens {
-        let golden = std::fs::read_to_string(path).unwrap();
-        let call = golden.lines().next().and_then(|line| line.strip_prefix("$ claviger")).unwrap();
+    for path in &listings {
+        let listing = std::fs::read_to_string(path).unwrap();
+        let call = listing.lines().next().and_then(|line| line.strip_prefix("$ claviger")).unwrap();
         let shown = shown(call, &scratch);
         if bless {
             std::fs::write(path, &shown).unwrap();
-        } else if shown != golden {
-            wrong.push(format!("{}:\n{}", path.display(), difference(&golden, &shown)));
+        } else if shown != listing {
+            wrong.push(format!("{}:\n{}", path.display(), difference(&listing, &shown)));
         }
     }
-    println!("goldens: {} of {}", goldens.len() - wrong.len(), goldens.len());
+    println!("listings: {} of {}", listings.len() - wrong.len(), listings.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_exit_status_of_a_command_has_a_golden() {
+fn every_exit_status_of_a_command_has_a_listing() {
     let mut seen = BTreeSet::new();
-    for path in goldens() {
-        let golden = std::fs::read_to_string(path).unwrap();
-        seen.extend(golden.lines().find_map(|line| line.strip_prefix("exit ")).map(str::to_string));
+    for path in listings() {
+        let listing = std::fs::read_to_string(path).unwrap();
+        seen.extend(listing.lines().find_map(|line| line.strip_prefix("exit ")).map(str::to_string));
     }
     assert_eq!(seen, ["0", "1", "2", "3"].map(str::to_string).into());
 }
 
-fn goldens() -> Vec<PathBuf> {
+fn listings() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd");
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
