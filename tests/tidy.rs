@@ -151,7 +151,7 @@ const DOORS: &[Door] = &[
     Door {
         name: "the environment",
         signs: &[Begins("std::env"), Macro("env"), Macro("option_env")],
-        places: &["release/ear.rs", "agent"],
+        places: &["release/ear.rs", "agent", "cli/demo.rs"],
         tests: true,
     },
     Door {
@@ -175,7 +175,7 @@ const DOORS: &[Door] = &[
             Begins("hyper_util"),
             Begins("tokio_rustls"),
         ],
-        places: &["http", "agent"],
+        places: &["http", "agent", "cli/serve.rs"],
         tests: false,
     },
     Door { name: "SQL", signs: &[Begins("sqlx")], places: &["store"], tests: false },
@@ -233,6 +233,19 @@ const WORDS: &[Word] = &[
     Word { name: "as_shown", sign: Tokens("as_shown"), places: OPENERS },
     Word { name: "into_shown", sign: Tokens("into_shown"), places: OPENERS },
     Word { name: "lease::hold(", sign: Ends("lease::hold"), places: &[("release", Exactly(1))] },
+    Word { name: "hold(", sign: Tokens("hold ("), places: &[("release", Exactly(1))] },
+    Word { name: "Permit::local", sign: Ends("Permit::local"), places: &[("govern", Free), ("cli", Free)] },
+    // What a guest hears is recorded, or a problem without a signature.
+    Word {
+        name: "Response::new",
+        sign: Ends("Response::new"),
+        places: &[("http/error.rs", Exactly(1)), ("http/log.rs", Exactly(1))],
+    },
+    Word {
+        name: "http::error::json",
+        sign: Ends("error::json"),
+        places: &[("http/health.rs", Exactly(1)), ("http/operator.rs", Exactly(1))],
+    },
     Word {
         name: "unwrap_and_seal(",
         sign: Tokens("unwrap_and_seal ("),
@@ -262,7 +275,7 @@ const WORDS: &[Word] = &[
             ("audit", Free),
             ("govern", Free),
             ("release/attest.rs", Exactly(3)),
-            ("release/standing.rs", Exactly(3)),
+            ("release/standing.rs", Exactly(4)),
             ("release/strangers.rs", Exactly(1)),
         ],
     },
@@ -282,6 +295,7 @@ const WORDS: &[Word] = &[
             ("custody/wrapping.rs", Exactly(5)),
             ("agent/deliver.rs", Exactly(2)),
             ("agent/instance.rs", Exactly(2)),
+            ("cli/demo/guests.rs", Exactly(1)),
         ],
     },
 ];
@@ -302,6 +316,8 @@ const GATES: &[(&str, &str)] = &[
     ("Redeemed", "lease/redeem.rs"),
     ("Held", "lease/hold.rs"),
     ("SealedKey", "keys/seal.rs"),
+    ("Sealed", "keys/seal.rs"),
+    ("Appended", "audit/append.rs"),
     ("Recorded", "audit/recorded.rs"),
     ("Permit", "govern/permit.rs"),
 ];

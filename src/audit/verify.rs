@@ -73,8 +73,8 @@ pub fn verify(log: &mut impl StoredLog, pins: &Pins<'_>) -> Result<Report, Store
     Ok(walk.report)
 }
 
-/// Verifies the newest `count` entries of a log, one at least, and that its head is the signed one: what a service does at its start,
-/// in time that does not grow with the log. The rest is left to `verify`.
+/// Verifies the newest `count` entries of a log, one at least, and that its head is the signed one: what a service
+/// does at its start, in time that does not grow with the log. The rest is left to `verify`.
 ///
 /// The stored nodes to the left of those entries are taken as they are and stand or fall with the signed root, which is
 /// computed over them; the remembered checkpoint is proved from them.

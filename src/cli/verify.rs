@@ -55,7 +55,7 @@ Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2
 
 /// What every kind takes.
 #[derive(Args)]
-pub struct Common {
+pub struct Terms {
     /// The time to judge at, such as 2026-11-30T12:00:00Z (RFC 3339); now if not given.
     #[arg(long, value_name = "RFC3339")]
     at: Option<String>,
@@ -85,7 +85,7 @@ pub struct VerifySnp {
     #[arg(long, value_name = "HEX")]
     report_data: Option<String>,
     #[command(flatten)]
-    common: Common,
+    terms: Terms,
 }
 
 #[derive(Args)]
@@ -109,7 +109,7 @@ pub struct VerifyGpu {
     #[arg(long, value_name = "FILE")]
     ocsp: Vec<PathBuf>,
     #[command(flatten)]
-    common: Common,
+    terms: Terms,
 }
 
 impl Verify {
@@ -123,8 +123,8 @@ impl Verify {
 
 impl VerifySnp {
     fn run(self) -> Result<Status, Failure> {
-        let now = self.common.now()?;
-        let (roots, notes) = self.common.roots()?;
+        let now = self.terms.now()?;
+        let (roots, notes) = self.terms.roots()?;
         let expected = match &self.report_data {
             Some(text) => Some(files::hex_argument::<64>("--report-data", text)?),
             None => None,
@@ -156,7 +156,7 @@ impl VerifySnp {
             unasked: self.report_data.is_none().then_some("--report-data"),
             device: None,
         };
-        judged.print(self.common.format)?;
+        judged.print(self.terms.format)?;
         Ok(judged.status())
     }
 }
@@ -167,8 +167,8 @@ fn as_slices(list: &[Vec<u8>]) -> Vec<&[u8]> {
 
 impl VerifyGpu {
     fn run(self) -> Result<Status, Failure> {
-        let now = self.common.now()?;
-        let (roots, notes) = self.common.roots()?;
+        let now = self.terms.now()?;
+        let (roots, notes) = self.terms.roots()?;
         let nonce = match &self.nonce {
             Some(text) => Some(files::hex_argument::<32>("--nonce", text)?),
             None => None,
@@ -209,11 +209,11 @@ impl VerifyGpu {
                 }
             })
             .collect();
-        list::print(&judged, self.common.format)
+        list::print(&judged, self.terms.format)
     }
 }
 
-impl Common {
+impl Terms {
     fn now(&self) -> Result<UnixSeconds, Failure> {
         match &self.at {
             Some(text) => {

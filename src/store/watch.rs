@@ -92,8 +92,8 @@ impl Watch {
         }
     }
 
-    /// Checks the files before a connection is made. A write-ahead log that is there may still be another process's, which
-    /// removes it when it ends: only what our own connection holds open stays.
+    /// Checks the files before a connection is made. A write-ahead log that is there may still be another process's,
+    /// which removes it when it ends: only what our own connection holds open stays.
     ///
     /// Errors: as `check`.
     pub fn check_unopened(&self) -> Result<(), StoreError> {

@@ -1,4 +1,5 @@
-//! A stranger's hand in the database: every changed, moved, deleted or older row, and every change of the log, is named.
+//! A stranger's hand in the database: every changed, moved, deleted or older row, and every change of the log, is
+//! named.
 
 use claviger::audit::ledger::{KeptReply, Ledger as _, StoredLog as _};
 use claviger::audit::verify::{Pins, Remembered, Report, verify};

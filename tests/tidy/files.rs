@@ -71,7 +71,8 @@ pub fn vocabulary(house: &House, unused: &[&str], macros: &[&str]) -> Vec<String
         let tokens = &file.scan.tokens;
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Word) {
             // The X.509 attribute and the crate are really called so.
-            let name = token.text.replace("common_name", "cn").replace("hyper_util", "hyper");
+            let name = token.text.replace("common_name", "cn").replace("CommonName", "Cn");
+            let name = name.replace("hyper_util", "hyper");
             for part in parts(&name).iter().filter(|part| unused.contains(&part.as_str())) {
                 let at = file.at(token.line);
                 wrong.push(format!("{at}: `{part}` in `{}` is a word not used here", token.text));
