@@ -1,5 +1,5 @@
 //! A draft decides on recordings alone.
-// expect: E0277 the trait bound `Draft: Rules<Fresh>` is not satisfied
+// expect: E0277 Fresh>` is not satisfied
 
 use claviger::identity::Fresh;
 use claviger::policy::{Decision, Draft, decide};

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate says that a challenge is ours and alive.
-// expect: E0451 of struct `Fresh` are private
+// expect: E0451 Fresh` are private
 
 use claviger::identity::Fresh;
 use claviger::wire::{Digest, UnixSeconds};

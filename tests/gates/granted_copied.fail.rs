@@ -1,5 +1,5 @@
 //! A grant is used at most once: it is not cloned.
-// expect: E0599 no method named `clone` found for struct `Granted
+// expect: E0599 no method named `clone` found
 
 use claviger::policy::Granted;
 

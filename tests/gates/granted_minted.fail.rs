@@ -1,5 +1,5 @@
 //! Nobody outside of the crate grants, not even with verified claims in hand.
-// expect: E0451 of struct `Granted` are private
+// expect: E0451 Granted` are private
 
 use claviger::identity::Fresh;
 use claviger::policy::catalogue::Risk;

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate reserves devices by saying so, not even with a grant in hand.
-// expect: E0451 of struct `Held` are private
+// expect: E0451 Held` are private
 
 use claviger::lease::Held;
 use claviger::policy::Granted;

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate puts a policy into force by saying so.
-// expect: E0451 of struct `InForce` are private
+// expect: E0451 InForce` are private
 
 use claviger::policy::{InForce, Policy};
 use claviger::wire::Digest;

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate permits an operator by saying so.
-// expect: E0451 of struct `Permit` are private
+// expect: E0451 Permit` are private
 
 use claviger::govern::Permit;
 use claviger::wire::ids::TenantId;

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate says that an entry is committed.
-// expect: E0451 of struct `Recorded` is private
+// expect: E0451 Recorded` is private
 
 use claviger::audit::recorded::{Recorded, Reply};
 

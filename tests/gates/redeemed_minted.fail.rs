@@ -1,5 +1,5 @@
 //! Nobody outside of the crate says that a challenge is claimed.
-// expect: E0451 of struct `Redeemed` are private
+// expect: E0451 Redeemed` are private
 
 use std::marker::PhantomData;
 

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate calls a key sealed.
-// expect: E0451 of struct `SealedKey` are private
+// expect: E0451 SealedKey` are private
 
 use claviger::keys::seal::SealedKey;
 use claviger::protocol::head::Kem;

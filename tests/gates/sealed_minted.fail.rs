@@ -1,5 +1,5 @@
 //! Nobody outside of the crate puts keys beside a reservation that they were not sealed under.
-// expect: E0451 of struct `Sealed` are private
+// expect: E0451 Sealed` are private
 
 use claviger::keys::seal::{Sealed, SealedKey};
 use claviger::lease::Held;

@@ -1,5 +1,5 @@
 //! Nobody outside of the crate calls claims verified.
-// expect: E0423 cannot initialize a tuple struct which contains private fields
+// expect: E0603 tuple struct constructor `Verified` is private
 
 use claviger::identity::Fresh;
 use claviger::verify::{Claims, binding};

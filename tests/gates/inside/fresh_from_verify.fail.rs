@@ -1,6 +1,6 @@
 //! Nobody in `verify` says that a challenge is ours and alive.
 // room: verify
-// expect: E0451 of struct `Fresh` are private
+// expect: E0451 Fresh` are private
 
 use crate::identity::Fresh;
 use crate::wire::{Digest, UnixSeconds};

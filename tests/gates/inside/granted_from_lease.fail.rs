@@ -1,6 +1,6 @@
 //! Nobody in `lease` grants, not even with verified claims in hand.
 // room: lease
-// expect: E0451 of struct `Granted` are private
+// expect: E0451 Granted` are private
 
 use crate::identity::Fresh;
 use crate::policy::catalogue::Risk;

@@ -1,6 +1,6 @@
 //! Nobody in `keys` reserves devices by saying so, not even with a grant in hand.
 // room: keys
-// expect: E0451 of struct `Held` are private
+// expect: E0451 Held` are private
 
 use crate::lease::Held;
 use crate::policy::Granted;

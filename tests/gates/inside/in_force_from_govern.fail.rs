@@ -1,6 +1,6 @@
 //! Nobody in `govern` puts a policy into force by saying so.
 // room: govern
-// expect: E0451 of struct `InForce` are private
+// expect: E0451 InForce` are private
 
 use crate::policy::{InForce, Policy};
 use crate::wire::Digest;

@@ -1,6 +1,6 @@
 //! Nobody in `cli` permits an operator by saying so.
 // room: cli
-// expect: E0451 of struct `Permit` are private
+// expect: E0451 Permit` are private
 
 use crate::govern::Permit;
 use crate::wire::ids::TenantId;

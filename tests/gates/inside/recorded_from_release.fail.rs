@@ -1,6 +1,6 @@
 //! Nobody in `release` says that an entry is committed.
 // room: release
-// expect: E0451 of struct `Recorded` is private
+// expect: E0451 Recorded` is private
 
 use crate::audit::recorded::{Recorded, Reply};
 

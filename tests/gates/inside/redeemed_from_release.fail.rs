@@ -1,6 +1,6 @@
 //! Nobody in `release` says that a challenge is claimed.
 // room: release
-// expect: E0451 of struct `Redeemed` are private
+// expect: E0451 Redeemed` are private
 
 use std::marker::PhantomData;
 

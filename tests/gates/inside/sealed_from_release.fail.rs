@@ -1,6 +1,6 @@
 //! Nobody in `release` puts keys beside a reservation that they were not sealed under.
 // room: release
-// expect: E0451 of struct `Sealed` are private
+// expect: E0451 Sealed` are private
 
 use crate::keys::seal::{Sealed, SealedKey};
 use crate::lease::Held;

@@ -1,6 +1,6 @@
 //! Nobody in `audit` calls a key sealed.
 // room: audit
-// expect: E0451 of struct `SealedKey` are private
+// expect: E0451 SealedKey` are private
 
 use crate::keys::seal::SealedKey;
 use crate::protocol::head::Kem;

@@ -1,6 +1,6 @@
 //! Nobody in `policy` calls claims verified.
 // room: policy
-// expect: E0423 cannot initialize a tuple struct which contains private fields
+// expect: E0603 tuple struct constructor `Verified` is private
 
 use crate::identity::Fresh;
 use crate::verify::{Claims, binding};
