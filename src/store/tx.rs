@@ -69,7 +69,8 @@ impl Tx {
         let apart = database.since(process);
         if apart.abs() > CLOCKS_APART_S_MAX {
             return wrong(format!(
-                "expected database and replica within {CLOCKS_APART_S_MAX} s; the database is at {database}, {apart} s off"
+                "expected database and replica within {CLOCKS_APART_S_MAX} s; the database is at {database}, \
+                 {apart} s off"
             ));
         }
         match self.log_end()?.time {
