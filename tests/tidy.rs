@@ -9,7 +9,8 @@
 //!   certificates beside the wrapping key, and one file reads and writes both with the same care.
 //! - `verify/terms.rs` hands on names of `evidence` that policies and claims speak of (levels, modes, TCB parts), so
 //!   that `policy` compares typed values without importing parsers.
-//! - `cli/serve.rs` binds the listeners, since only the room that wires adapters knows the configuration, and
+//! - `cli/serve.rs` binds the listeners, since only the room that wires adapters knows the configuration;
+//!   `cli/simulate.rs` has the socket of a simulated machine;
 //!   `cli/demo.rs` asks the environment for the folder of temporary files.
 //! - `http/log.rs` also makes an answer of its own: tiles are bytes that everybody may read, not replies.
 //! - `Recorded` is minted three times, as the style page says; `Sealed`, `Appended` and `Part` count as gates too.
@@ -189,7 +190,7 @@ const DOORS: &[Door] = &[
             Begins("hyper_util"),
             Begins("tokio_rustls"),
         ],
-        places: &["http", "agent", "cli/serve.rs"],
+        places: &["http", "agent", "cli/serve.rs", "cli/simulate.rs"],
         tests: false,
     },
     Door { name: "SQL", signs: &[Begins("sqlx")], places: &["store"], tests: false },
