@@ -96,7 +96,7 @@ impl Judged {
         };
         let mut text = judged.text();
         if let (Verdict::Verified | Verdict::Undecided, Some(option)) = (self.verdict(), self.unasked) {
-            let _ = write!(text, " Without {option} nothing shows that it is fresh.");
+            text.push_str(&format!(" Without {option} nothing shows that it is fresh."));
         }
         text
     }
