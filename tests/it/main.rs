@@ -22,6 +22,8 @@ mod nvidia_simulated;
 mod ocsp;
 #[cfg(feature = "sim")]
 mod policy;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod readme;
 mod rim;
 mod scratch;
 #[cfg(feature = "sim")]
