@@ -322,7 +322,6 @@ const ELSEWHERE: &[Code] = &[
     Code::ProofInvalid,
     Code::ReportDataMismatch,
     Code::SnpSmtOn,
-    Code::SnpVlekNotAllowed,
 ];
 
 #[test]

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops")]
 
+#[cfg(all(feature = "agent", feature = "sim"))]
+mod agent;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(feature = "sim")]
 mod floor;
-#[cfg(all(feature = "agent", feature = "sim"))]
-mod agent;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
@@ -16,7 +16,11 @@ mod nvidia;
 mod nvidia_simulated;
 mod ocsp;
 #[cfg(feature = "sim")]
+mod paths;
+#[cfg(feature = "sim")]
 mod policy;
+#[cfg(feature = "sim")]
+mod real_captures;
 mod rim;
 #[cfg(feature = "sim")]
 mod sim;
