@@ -280,6 +280,8 @@ const WORDS: &[Word] = &[
             ("custody/file.rs", Exactly(3)),
             ("custody/folder.rs", Exactly(3)),
             ("custody/wrapping.rs", Exactly(5)),
+            ("agent/deliver.rs", Exactly(2)),
+            ("agent/instance.rs", Exactly(2)),
         ],
     },
 ];

@@ -2,8 +2,10 @@
 
 use clap::Args;
 
+use super::output::print;
 use super::{Failure, Status};
 use crate::wire::Code;
+use crate::wire::code::Family;
 use crate::wire::text::foreign;
 
 #[derive(Args)]
@@ -15,9 +17,9 @@ pub struct Explain {
 impl Explain {
     pub fn run(self) -> Result<Status, Failure> {
         let Some(text) = self.code else {
-            for row in Code::TABLE {
-                println!("{:<34} {}", row.text, row.meaning);
-            }
+            let width = Code::TABLE.iter().map(|row| row.text.len()).max().unwrap_or(0);
+            let rows = Code::TABLE.iter().map(|row| format!("{:<width$}  {}\n", row.text, row.meaning));
+            print(&rows.collect::<String>())?;
             return Ok(Status::Good);
         };
         let Some(code) = Code::from_text(&text) else {
@@ -26,10 +28,25 @@ impl Explain {
                 .map(|row| (strsim::damerau_levenshtein(row.text, &text), row.text))
                 .min()
                 .map_or(String::new(), |(_, nearest)| format!("; the nearest is `{nearest}`"));
-            return Err(Failure::Usage(format!("{} is not a code{nearest}", foreign(&text))));
+            return Err(Failure::Usage(format!(
+                "{} is not a code{nearest}; `claviger explain` lists all",
+                foreign(&text)
+            )));
         };
-        println!("{}\n\n{}.\n\nWhat to do: {}.", code.text(), sentence(code.meaning()), code.hint());
+        let (meaning, kind) = (sentence(code.meaning()), kind(code.family()));
+        print(&format!("{code}\n\n{meaning}.\n\nKind: {kind}.\nWhat to do: {}.\n", code.hint()))?;
         Ok(Status::Good)
+    }
+}
+
+fn kind(family: Family) -> &'static str {
+    match family {
+        Family::Authenticity => "the evidence is not genuine, or not about this device",
+        Family::Floor => "refused, and no policy can allow it",
+        Family::Policy => "not allowed by the policy, or by the strict defaults without one",
+        Family::Request => "the request itself cannot be served",
+        Family::Shape => "bytes do not have the form that their format demands",
+        Family::Unavailable => "undecided: something needed is missing; try again",
     }
 }
 

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::Failure;
 use crate::wire::limits;
@@ -28,8 +30,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Reads a binary document that may also be written as hex or base64 text.
 ///
-/// Text is taken for what it must be: only hex digits and white space is hex, else only the base64 alphabet and white
-/// space is base64; everything else is binary.
+/// Text is taken for what it must be: only hex digits and white space is hex, else only one of the base64 alphabets and
+/// white space is base64, padded or not; everything else (PEM and XML too) stays as it is.
 ///
 /// Errors: `Failure::Usage` naming the file.
 pub fn read_binary(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -46,14 +48,19 @@ fn decoded(bytes: Vec<u8>) -> Vec<u8> {
     if let Ok(decoded) = hex::decode(digits) {
         return decoded;
     }
-    STANDARD.decode(&joined).unwrap_or(bytes)
+    let base64 = |alphabet| {
+        let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+        GeneralPurpose::new(alphabet, config).decode(&joined)
+    };
+    base64(&alphabet::STANDARD).or_else(|_| base64(&alphabet::URL_SAFE)).unwrap_or(bytes)
 }
 
 /// Reads hex text of exactly `N` bytes, given as an argument.
 ///
 /// Errors: `Failure::Usage` naming the option.
 pub fn hex_argument<const N: usize>(option: &str, text: &str) -> Result<[u8; N], Failure> {
-    crate::wire::text::from_lower_hex(&text.trim().to_ascii_lowercase())
+    let digits = text.trim().to_ascii_lowercase();
+    crate::wire::text::from_lower_hex(digits.strip_prefix("0x").unwrap_or(&digits))
         .map_err(|what| Failure::Usage(format!("{option}: {what}")))
 }
 
@@ -65,6 +72,8 @@ mod tests {
     fn text_forms_are_told_apart_by_content() {
         assert_eq!(decoded(b"0x00ff\n10".to_vec()), [0x00, 0xff, 0x10]);
         assert_eq!(decoded(b"AP8Q/w==\n".to_vec()), [0x00, 0xff, 0x10, 0xff]);
+        assert_eq!(decoded(b"AP8Q_w".to_vec()), [0x00, 0xff, 0x10, 0xff]);
+        assert_eq!(decoded(b"-----BEGIN X-----\nAP8Q\n".to_vec()), b"-----BEGIN X-----\nAP8Q\n");
         assert_eq!(decoded(vec![0x00, 0xff, 0xfe]), [0x00, 0xff, 0xfe]);
         assert_eq!(decoded(b"<xml/>".to_vec()), b"<xml/>");
         assert_eq!(decoded(Vec::new()), b"");

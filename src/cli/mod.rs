@@ -16,6 +16,9 @@ mod catalogue;
 mod clock;
 #[cfg(feature = "server")]
 mod config;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod demo;
+#[cfg(any(feature = "verifier", feature = "agent"))]
 mod explain;
 #[cfg(feature = "verifier")]
 mod files;
@@ -31,6 +34,8 @@ mod remembered;
 mod roots;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "sim")]
+mod simulate;
 #[cfg(feature = "verifier")]
 mod verify;
 
@@ -98,7 +103,11 @@ enum Command {
     /// Show service classes, controls, residual risks and the support list.
     #[cfg(feature = "verifier")]
     Catalogue(catalogue::Show),
+    /// See it work: the real service, a guest that gets its key, guests that are refused. Needs no hardware.
+    #[cfg(all(feature = "server", feature = "sim"))]
+    Demo(demo::Demo),
     /// Tell what a code means and what to do about it.
+    #[cfg(any(feature = "verifier", feature = "agent"))]
     Explain(explain::Explain),
     /// Renew the service's online keys under its offline roots.
     #[cfg(feature = "server")]
@@ -118,6 +127,9 @@ enum Command {
     /// Run the service.
     #[cfg(feature = "server")]
     Serve(serve::Serve),
+    /// Make simulated vendors and a machine, and answer an agent on a socket. For trials alone.
+    #[cfg(feature = "sim")]
+    Simulate(simulate::Simulate),
     /// Judge evidence offline, by the same code as the service.
     #[cfg(feature = "verifier")]
     #[command(subcommand)]
@@ -144,6 +156,9 @@ pub fn run() -> ExitCode {
         Command::Audit(audit) => audit.run(),
         #[cfg(feature = "verifier")]
         Command::Catalogue(show) => show.run(),
+        #[cfg(all(feature = "server", feature = "sim"))]
+        Command::Demo(demo) => demo.run(),
+        #[cfg(any(feature = "verifier", feature = "agent"))]
         Command::Explain(explain) => explain.run(),
         #[cfg(feature = "server")]
         Command::Identity(identity) => identity.run(),
@@ -155,6 +170,8 @@ pub fn run() -> ExitCode {
         Command::Policy(policy) => policy.run(),
         #[cfg(feature = "server")]
         Command::Serve(serve) => serve.run(),
+        #[cfg(feature = "sim")]
+        Command::Simulate(simulate) => simulate.run(),
         #[cfg(feature = "verifier")]
         Command::Verify(verify) => verify.run(),
     };

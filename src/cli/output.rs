@@ -1,19 +1,22 @@
-//! How results are shown: JSON for programs, a table for people.
+//! How results are shown: JSON for programs, a page for people.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Status;
+use super::{Failure, Status};
 use crate::policy::appraise::Appraisal;
 use crate::policy::appraise::Status as AppraisalStatus;
 use crate::verify::verdict::{Verdict, most_telling};
-use crate::wire::{Checks, Outcome};
+use crate::wire::{Check, Checks, Code, Outcome};
 
 /// The forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table for people.
+    /// A page for people.
     Text,
     /// One JSON document.
     Json,
@@ -26,6 +29,10 @@ pub struct Judged {
     pub claims: Value,
     /// What the reader must know before believing the result, for example that a root was replaced.
     pub notes: Vec<String>,
+    /// The option that would have made the result speak of freshness, where it was not given.
+    pub unasked: Option<&'static str>,
+    /// The identity of the device, where the evidence shows one; two entries of a list must not share it.
+    pub device: Option<String>,
 }
 
 impl Judged {
@@ -36,84 +43,205 @@ impl Judged {
 
     /// Returns the exit status.
     pub fn status(&self) -> Status {
-        match (self.verdict(), self.appraisal.status()) {
-            (Verdict::Refused, _) => Status::Refused,
-            (_, AppraisalStatus::Contraindicated) => Status::Refused,
-            (Verdict::Undecided, _) => Status::Undecided,
-            (Verdict::Verified, AppraisalStatus::Affirming | AppraisalStatus::Warning) => Status::Good,
-            (Verdict::Verified, AppraisalStatus::None) => Status::Undecided,
-        }
+        status(self.verdict(), self.appraisal.status())
     }
 
     /// Returns the JSON of design 12.
     pub fn json(&self) -> Value {
         let code = most_telling(&self.checks).or_else(|| self.appraisal.codes().first().copied());
-        let mut document = json!({
-            "verdict": self.verdict(),
-            "checks": self.checks,
-            "appraisal": { "status": self.appraisal.status(), "reasons": self.appraisal.codes() },
-            "claims": self.claims,
-        });
-        if let (Some(code), Some(object)) = (code, document.as_object_mut()) {
-            object.insert("code".to_string(), json!(code));
-        }
-        if let (false, Some(object)) = (self.notes.is_empty(), document.as_object_mut()) {
-            object.insert("notes".to_string(), json!(self.notes));
-        }
-        document
+        let appraisal = (self.appraisal.status(), self.appraisal.codes());
+        document(self.verdict(), code, &self.checks, appraisal, &self.claims, &self.notes)
     }
 
     /// Prints the result.
-    pub fn print(&self, format: Format) {
+    ///
+    /// Errors: those of `print`.
+    pub fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
-            Format::Json => println!("{}", self.json()),
-            Format::Text => self.print_text(),
+            Format::Json => print(&format!("{}\n", self.json())),
+            Format::Text => print(&self.page()),
         }
     }
 
-    fn print_text(&self) {
+    /// Writes the page: notes, verdict, every check, claims, and what to conclude.
+    pub fn page(&self) -> String {
+        let mut page = String::new();
         for note in &self.notes {
-            println!("note: {note}");
+            line(&mut page, format_args!("note: {note}"));
         }
-        println!("verdict: {}", word(&self.verdict()));
-        println!("appraisal: {}", word(&self.appraisal.status()));
+        line(&mut page, format_args!("verdict:   {}", word(&self.verdict())));
+        line(&mut page, format_args!("appraisal: {}", word(&self.appraisal.status())));
         for code in self.appraisal.codes() {
-            println!("  {code}: {} -- {}", code.meaning(), code.hint());
+            line(&mut page, format_args!("    {code}: {}", code.meaning()));
+            line(&mut page, format_args!("        what to do: {}", code.hint()));
         }
-        println!();
-        println!("{:<14} {:<8} {:<30} detail", "check", "outcome", "code");
+        page.push_str("\nchecks:\n");
         for check in self.checks.list() {
-            let code = check.code.map_or("", |code| code.text());
-            println!("{:<14} {:<8} {code:<30} {}", check.name.text(), word(&check.outcome), detail(check));
-            if let (Outcome::Fail | Outcome::Unknown, Some(hint)) = (check.outcome, check.hint) {
-                println!("{:<14} what to do: {hint}", "");
-            }
+            check_lines(&mut page, check);
         }
-        println!();
-        if let Some(claims) = self.claims.as_object() {
-            for (name, value) in claims {
-                match value {
-                    Value::String(text) => println!("{name}: {text}"),
-                    other => println!("{name}: {other}"),
-                }
+        claim_lines(&mut page, &self.claims);
+        page.push('\n');
+        page.push_str(&self.conclusion());
+        page.push('\n');
+        page
+    }
+
+    /// Says in plain words what the reader should conclude.
+    fn conclusion(&self) -> String {
+        let judged = Conclusion {
+            verdict: self.verdict(),
+            appraisal: self.appraisal.status(),
+            code: most_telling(&self.checks),
+            reasons: &self.appraisal.codes(),
+            replaced: !self.notes.is_empty(),
+        };
+        let mut text = judged.text();
+        if let (Verdict::Verified | Verdict::Undecided, Some(option)) = (self.verdict(), self.unasked) {
+            let _ = write!(text, " Without {option} nothing shows that it is fresh.");
+        }
+        text
+    }
+}
+
+/// What a conclusion rests on; of one device, or of a whole list.
+pub struct Conclusion<'a> {
+    pub verdict: Verdict,
+    pub appraisal: AppraisalStatus,
+    pub code: Option<Code>,
+    pub reasons: &'a [Code],
+    pub replaced: bool,
+}
+
+impl Conclusion<'_> {
+    /// Writes it as one line.
+    pub fn text(&self) -> String {
+        let codes: Vec<&str> = self.reasons.iter().map(|code| code.text()).collect();
+        let codes = codes.join(", ");
+        let code = self.code.map_or("no check was made", Code::text);
+        let whose = match self.replaced {
+            true => "genuine under the roots given with --root, which says nothing about real hardware",
+            false => "genuine",
+        };
+        match (self.verdict, self.appraisal) {
+            (Verdict::Refused, _) => {
+                format!("conclusion: not shown to be genuine ({code}). Rely on none of its claims.")
             }
+            (Verdict::Undecided, AppraisalStatus::Contraindicated) => format!(
+                "conclusion: undecided, since something is missing ({code}), and not acceptable even if genuine \
+                 ({codes}). Do not rely on it."
+            ),
+            (
+                Verdict::Undecided,
+                AppraisalStatus::Affirming | AppraisalStatus::Warning | AppraisalStatus::None,
+            ) => format!(
+                "conclusion: undecided, since something is missing ({code}). Do not rely on it; give what is missing \
+                 and judge again."
+            ),
+            (Verdict::Verified, AppraisalStatus::Contraindicated) => {
+                format!("conclusion: {whose}, and not acceptable ({codes}). Give it no key.")
+            }
+            (Verdict::Verified, AppraisalStatus::None) => {
+                format!("conclusion: {whose}. Whether it is acceptable was not judged.")
+            }
+            (Verdict::Verified, AppraisalStatus::Warning) => format!(
+                "conclusion: {whose}, and acceptable under the strict defaults with a warning ({codes}). What runs \
+                 in it was not judged."
+            ),
+            (Verdict::Verified, AppraisalStatus::Affirming) => format!(
+                "conclusion: {whose}, and acceptable under the strict defaults. What runs in it was not judged."
+            ),
         }
     }
 }
 
-fn detail(check: &crate::wire::Check) -> String {
-    match (&check.expected, &check.actual) {
-        (Some(expected), Some(actual)) => format!("expected {expected}; found {actual}"),
-        (Some(expected), None) => format!("expected {expected}"),
-        (None, Some(actual)) => actual.clone(),
-        (None, None) => String::new(),
+/// Returns the exit status of a verdict with its appraisal.
+pub fn status(verdict: Verdict, appraisal: AppraisalStatus) -> Status {
+    match (verdict, appraisal) {
+        (Verdict::Refused, _) | (_, AppraisalStatus::Contraindicated) => Status::Refused,
+        (Verdict::Undecided, _) | (Verdict::Verified, AppraisalStatus::None) => Status::Undecided,
+        (Verdict::Verified, AppraisalStatus::Affirming | AppraisalStatus::Warning) => Status::Good,
     }
 }
 
-fn word<T: Serialize>(value: &T) -> String {
+/// Builds the JSON of design 12.
+pub fn document(
+    verdict: Verdict,
+    code: Option<Code>,
+    checks: &Checks,
+    appraisal: (AppraisalStatus, Vec<Code>),
+    claims: &Value,
+    notes: &[String],
+) -> Value {
+    let (status, reasons) = appraisal;
+    let mut document = json!({
+        "verdict": verdict,
+        "checks": checks,
+        "appraisal": { "status": status, "reasons": reasons },
+        "claims": claims,
+    });
+    if let Some(object) = document.as_object_mut() {
+        if let Some(code) = code {
+            object.insert("code".to_string(), json!(code));
+        }
+        if !notes.is_empty() {
+            object.insert("notes".to_string(), json!(notes));
+        }
+    }
+    document
+}
+
+/// Writes text to the standard output. A reader that went away (`| head`) is no fault: the exit status still tells.
+///
+/// Errors: `Failure::Unavailable` where the text could not be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::Unavailable(format!("the result could not be written: {error}"))),
+    }
+}
+
+/// Writes a word of the JSON as text.
+pub fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(text)) => text,
         Ok(other) => other.to_string(),
         Err(_) => String::new(),
+    }
+}
+
+fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = page.write_fmt(text);
+    page.push('\n');
+}
+
+fn check_lines(page: &mut String, check: &Check) {
+    let name = check.name.text();
+    match check.code {
+        None => line(page, format_args!("    {name:<14} {}", word(&check.outcome))),
+        Some(code) => line(page, format_args!("    {name:<14} {:<8} {code}", word(&check.outcome))),
+    }
+    for (label, text) in [("expected", &check.expected), ("found", &check.actual)] {
+        if let Some(text) = text {
+            line(page, format_args!("        {label}: {text}"));
+        }
+    }
+    if let (Outcome::Fail | Outcome::Unknown, Some(hint)) = (check.outcome, check.hint) {
+        line(page, format_args!("        what to do: {hint}"));
+    }
+}
+
+fn claim_lines(page: &mut String, claims: &Value) {
+    let Some(claims) = claims.as_object().filter(|claims| !claims.is_empty()) else { return };
+    page.push_str("\nclaims, as the evidence states them:\n");
+    let width = claims.keys().map(String::len).max().unwrap_or(0);
+    for (name, value) in claims {
+        match value {
+            Value::String(text) => line(page, format_args!("    {name:<width$}  {text}")),
+            Value::Null => line(page, format_args!("    {name:<width$}  not stated")),
+            other => line(page, format_args!("    {name:<width$}  {other}")),
+        }
     }
 }

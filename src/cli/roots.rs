@@ -19,23 +19,35 @@ pub fn pinned() -> Result<Roots, Failure> {
 #[cfg(feature = "sim")]
 pub fn simulated(dir: &Path) -> Result<Roots, Failure> {
     use super::files;
+    let read = |name: &str| files::read(&dir.join(name));
+    let (ark, ask) = (read("ark.der")?, read("ask.der")?);
+    of_certificates(&ark, &ask, &read("nvidia-device.der")?, &read("nvidia-rim.der")?)
+        .map_err(|what| Failure::Usage(format!("{}: {what}", dir.display())))
+}
+
+/// Takes the anchors of simulated vendors in this process.
+///
+/// Errors: `Failure::Usage`, never for vendors that were minted.
+#[cfg(feature = "sim")]
+pub fn of_vendors(vendors: &crate::sim::Vendors) -> Result<Roots, Failure> {
+    let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
+    of_certificates(amd.ark_der(), amd.ask_der(), nvidia.device_root_der(), nvidia.rim_root_der())
+        .map_err(Failure::Usage)
+}
+
+#[cfg(feature = "sim")]
+fn of_certificates(ark: &[u8], ask: &[u8], device: &[u8], rim: &[u8]) -> Result<Roots, String> {
     use crate::endorse::Certificate;
     use crate::verify::roots::AmdAnchors;
     use crate::verify::terms::Line;
-    let certificate = |name: &str| {
-        let path = dir.join(name);
-        Certificate::from_der(&files::read(&path)?)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
-    };
-    let ark = certificate("ark.der")?;
-    let Some(line) = Line::ALL.into_iter().find(|line| ark.subject_cn == format!("ARK-{}", line.text()))
-    else {
-        return Err(Failure::Usage(format!("{}: ark.der names no product line", dir.display())));
-    };
+    let parse = |der: &[u8]| Certificate::from_der(der).map_err(|error| error.to_string());
+    let ark = parse(ark)?;
+    let named = Line::ALL.into_iter().find(|line| ark.subject_cn == format!("ARK-{}", line.text()));
+    let line = named.ok_or("the ARK names no product line")?;
     Ok(Roots {
-        amd: vec![AmdAnchors { line, ark, ask: certificate("ask.der")?, asvk: None }],
-        nvidia_device: certificate("nvidia-device.der")?,
-        nvidia_rim: certificate("nvidia-rim.der")?,
+        amd: vec![AmdAnchors { line, ark, ask: parse(ask)?, asvk: None }],
+        nvidia_device: parse(device)?,
+        nvidia_rim: parse(rim)?,
         simulated: true,
     })
 }

@@ -115,6 +115,7 @@ pub struct Addresses {
 /// A service in operation.
 pub struct Running {
     pub addresses: Addresses,
+    #[cfg(feature = "sim")]
     pub service: Arc<Service<Embedded>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -183,8 +184,15 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     if let Some(signed) = assemble::open(&service, seen).await? {
         memory.write(&signed)?;
     }
-    tasks.push(tokio::spawn(remember(service.clone(), memory, stopped)));
-    Ok(Running { addresses, service, stop, tasks })
+    let remembering = remember(service.clone(), memory, stopped);
+    tasks.push(tokio::spawn(remembering));
+    Ok(Running {
+        addresses,
+        #[cfg(feature = "sim")]
+        service,
+        stop,
+        tasks,
+    })
 }
 
 /// Notes the newest checkpoint outside the database, so that an older copy of it is recognised.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 
 use super::output::{Format, Judged};
 use super::{Failure, Status, clock, files};
@@ -13,8 +14,8 @@ use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default};
 use crate::verify::ocsp::Hold;
 use crate::verify::roots::AmdAnchors;
 use crate::verify::snp::SnpEndorsements;
-use crate::verify::terms::Line;
 use crate::verify::{NvidiaEndorsements, Roots, Verifier, nvidia, snp};
+use crate::wire::text::foreign;
 use crate::wire::{UnixSeconds, Untrusted, limits};
 
 mod claims;
@@ -24,18 +25,41 @@ mod list;
 #[derive(Subcommand)]
 pub enum Verify {
     /// Judge an AMD SEV-SNP report.
+    #[command(after_help = SNP_HELP)]
     Snp(VerifySnp),
     /// Judge NVIDIA GPU evidence: a report with its chain, or an evidence list.
+    #[command(after_help = GPU_HELP)]
     Gpu(VerifyGpu),
 }
+
+const SNP_HELP: &str = "\
+Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided where
+something needed was not given. The appraisal speaks of acceptability under the strict defaults.
+
+Example:
+  claviger verify snp --report report.bin --vek vcek.der --crl genoa.crl --report-data \"$NONCE\"
+
+Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
+
+const GPU_HELP: &str = "\
+Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided where
+something needed was not given: both RIMs, and an OCSP answer for every certificate but the leaf and the root. The
+appraisal speaks of acceptability under the strict defaults: reference values, and one whole GPU.
+
+Examples:
+  claviger verify gpu --report report.bin --chain chain.pem --nonce \"$NONCE\" \\
+      --rim driver.swidtag --rim vbios.swidtag --ocsp brom.der --ocsp provisioner.der
+  claviger verify gpu --evidence evidence.json --rim driver.swidtag --rim vbios.swidtag
+
+Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
 
 /// What every kind takes.
 #[derive(Args)]
 pub struct Common {
-    /// The time to judge at, RFC 3339; now if not given.
+    /// The time to judge at, such as 2026-11-30T12:00:00Z (RFC 3339); now if not given.
     #[arg(long, value_name = "RFC3339")]
     at: Option<String>,
-    /// A certificate that replaces the pinned one of its name, for test evidence; the output says so.
+    /// A certificate that replaces the pinned one of its name, for test evidence; the output says so. Repeatable.
     #[arg(long, value_name = "FILE")]
     root: Vec<PathBuf>,
     /// The form of the output.
@@ -45,19 +69,19 @@ pub struct Common {
 
 #[derive(Args)]
 pub struct VerifySnp {
-    /// The attestation report: binary, hex or base64.
+    /// The attestation report.
     #[arg(long, value_name = "FILE")]
     report: PathBuf,
-    /// The VCEK or VLEK certificate: DER or PEM.
+    /// The VCEK or VLEK certificate. Repeatable; the one that fits the report is used.
     #[arg(long, value_name = "FILE")]
     vek: Vec<PathBuf>,
-    /// Certificates above it, as KDS or the host gives them. They are compared with the pinned ones.
+    /// Certificates above it, as KDS or the host gives them. Repeatable; they are compared with the pinned ones.
     #[arg(long, value_name = "FILE")]
     chain: Vec<PathBuf>,
-    /// A revocation list of the product line: DER or PEM. Without one, revocation is unknown.
+    /// A revocation list of the product line. Repeatable; without one, revocation is unknown.
     #[arg(long, value_name = "FILE")]
     crl: Vec<PathBuf>,
-    /// The 64 bytes that the report data must be, in hex.
+    /// The 64 bytes that the report data must be, as 128 hex digits. Without it, freshness is not judged.
     #[arg(long, value_name = "HEX")]
     report_data: Option<String>,
     #[command(flatten)]
@@ -66,7 +90,7 @@ pub struct VerifySnp {
 
 #[derive(Args)]
 pub struct VerifyGpu {
-    /// The measurement report: binary, hex or base64.
+    /// The measurement report.
     #[arg(long, value_name = "FILE", requires = "chain", required_unless_present = "evidence")]
     report: Option<PathBuf>,
     /// The device certificate chain: PEM, leaf first.
@@ -75,13 +99,13 @@ pub struct VerifyGpu {
     /// A JSON evidence list, as NVIDIA's tools write it, in place of report and chain.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["report", "chain"])]
     evidence: Option<PathBuf>,
-    /// The 32-byte nonce that the report must carry, in hex.
+    /// The 32-byte nonce that the report must carry, as 64 hex digits. Without it, freshness is not judged.
     #[arg(long, value_name = "HEX")]
     nonce: Option<String>,
-    /// A reference document (RIM) of driver or VBIOS.
+    /// A reference document (RIM) of driver or VBIOS. Repeatable; one of each is needed.
     #[arg(long, value_name = "FILE")]
     rim: Vec<PathBuf>,
-    /// An OCSP answer for a certificate of the device chain or of a RIM signer.
+    /// An OCSP answer for a certificate of the device chain or of a RIM's chain. Repeatable.
     #[arg(long, value_name = "FILE")]
     ocsp: Vec<PathBuf>,
     #[command(flatten)]
@@ -106,8 +130,9 @@ impl VerifySnp {
             None => None,
         };
         let report = files::read_binary(&self.report)?;
-        let read =
-            |paths: &[PathBuf]| paths.iter().map(|path| files::read(path)).collect::<Result<Vec<_>, _>>();
+        let read = |paths: &[PathBuf]| {
+            paths.iter().map(|path| files::read_binary(path)).collect::<Result<Vec<_>, _>>()
+        };
         let (veks, chain, crls) = (read(&self.vek)?, read(&self.chain)?, read(&self.crl)?);
         let given = SnpEndorsements::from_bytes(&as_slices(&veks), &as_slices(&chain), &as_slices(&crls));
         let part = snp::assess(
@@ -124,12 +149,14 @@ impl VerifySnp {
             None => Appraisal::none(),
         };
         let judged = Judged {
-            claims: part.shown().map(claims::snp).unwrap_or_default(),
+            claims: part.shown().map_or_else(|| json!({}), claims::snp),
             checks: part.checks().clone(),
             appraisal,
             notes,
+            unasked: self.report_data.is_none().then_some("--report-data"),
+            device: None,
         };
-        judged.print(self.common.format);
+        judged.print(self.common.format)?;
         Ok(judged.status())
     }
 }
@@ -148,7 +175,7 @@ impl VerifyGpu {
         };
         let mut given = NvidiaEndorsements { picked: true, ..Default::default() };
         for path in &self.rim {
-            given.rims.push(Rim::parse(&files::read(path)?).map(Untrusted::new));
+            given.rims.push(Rim::parse(&files::read_binary(path)?).map(Untrusted::new));
         }
         for path in &self.ocsp {
             given.ocsp.push(OcspResponse::parse(&files::read_binary(path)?));
@@ -156,7 +183,7 @@ impl VerifyGpu {
         let devices = match (&self.evidence, &self.report, &self.chain) {
             (Some(path), _, _) => list::read(path)?,
             (None, Some(report), Some(chain)) => {
-                vec![list::Device { report: files::read_binary(report)?, chain: files::read(chain)? }]
+                vec![list::Device { report: files::read_binary(report)?, chain: files::read_binary(chain)? }]
             }
             (None, _, _) => {
                 return Err(Failure::Usage("give --report and --chain, or --evidence".to_string()));
@@ -170,13 +197,15 @@ impl VerifyGpu {
                 let hold = Hold::Refused;
                 let part = nvidia::assess(&verifier, &given, now, nonce, hold, &device.report, &device.chain);
                 Judged {
-                    claims: part.shown().map(claims::gpu).unwrap_or_default(),
+                    claims: part.shown().map_or_else(|| json!({}), claims::gpu),
                     checks: part.checks().clone(),
                     appraisal: match part.shown() {
                         Some(gpu) => appraise_gpu_default(&GpuView::of(gpu), part.checks()),
                         None => Appraisal::none(),
                     },
                     notes: notes.clone(),
+                    unasked: nonce.is_none().then_some("--nonce"),
+                    device: part.shown().and_then(|gpu| gpu.pdi).map(|pdi| pdi.to_string()),
                 }
             })
             .collect();
@@ -202,57 +231,53 @@ impl Common {
         let mut notes = Vec::new();
         for path in &self.root {
             let wrong = |what: String| Failure::Usage(format!("--root {}: {what}", path.display()));
-            let bytes = files::read(path)?;
+            let bytes = files::read_binary(path)?;
             let parsed = match pem::is_pem(&bytes) {
                 true => Certificate::list_from_pem(&bytes, limits::GPU_CHAIN_LEN_MAX * 4),
                 false => Certificate::from_der(&bytes).map(|certificate| vec![certificate]),
             };
-            for certificate in parsed.map_err(|error| wrong(error.to_string()))? {
-                notes.push(format!(
-                    "{} was replaced by the certificate with SHA-256 {}; the result says nothing about real hardware",
-                    certificate.subject_cn,
-                    certificate.fingerprint()
-                ));
-                given.push(certificate);
-            }
+            given.extend(parsed.map_err(|error| wrong(error.to_string()))?);
         }
         for certificate in given {
-            replace(&mut roots, certificate)?;
+            notes.extend(replace(&mut roots, certificate)?);
         }
         Ok((roots, notes))
     }
 }
 
-/// Puts a certificate into the place that its common name says.
-fn replace(roots: &mut Roots, certificate: Certificate) -> Result<(), Failure> {
-    let name = certificate.subject_cn.clone();
-    let place = |line: Line| {
-        let text = line.text();
-        [format!("ARK-{text}"), format!("SEV-{text}"), format!("SEV-VLEK-{text}")]
+/// Puts a certificate into the place that its common name says, and gives the note that says so; none where it is the
+/// pinned one itself.
+fn replace(roots: &mut Roots, certificate: Certificate) -> Result<Option<String>, Failure> {
+    let Some(pinned) = place(roots, &certificate.subject_cn) else {
+        return Err(Failure::Usage(format!(
+            "--root: {} replaces nothing; expected the name of a pinned certificate such as ARK-Genoa, SEV-Genoa, \
+             NVIDIA Device Identity CA or NVIDIA CoRIM signing Root CA",
+            foreign(&certificate.subject_cn)
+        )));
     };
+    if pinned.der() == certificate.der() {
+        return Ok(None);
+    }
+    let note = format!(
+        "the pinned certificate {} was replaced by one with SHA-256 {}; the result says nothing about real hardware",
+        foreign(&certificate.subject_cn),
+        certificate.fingerprint()
+    );
+    *pinned = certificate;
+    Ok(Some(note))
+}
+
+/// Finds the pinned certificate of a common name.
+fn place<'a>(roots: &'a mut Roots, name: &str) -> Option<&'a mut Certificate> {
     for AmdAnchors { line, ark, ask, asvk } in &mut roots.amd {
-        let [ark_name, ask_name, asvk_name] = place(*line);
-        if name == ark_name {
-            *ark = certificate;
-            return Ok(());
-        } else if name == ask_name {
-            *ask = certificate;
-            return Ok(());
-        } else if name == asvk_name {
-            *asvk = Some(certificate);
-            return Ok(());
+        let line = line.text();
+        if name == format!("ARK-{line}") {
+            return Some(ark);
+        } else if name == format!("SEV-{line}") {
+            return Some(ask);
+        } else if name == format!("SEV-VLEK-{line}") {
+            return asvk.as_mut();
         }
     }
-    if name == roots.nvidia_device.subject_cn {
-        roots.nvidia_device = certificate;
-    } else if name == roots.nvidia_rim.subject_cn {
-        roots.nvidia_rim = certificate;
-    } else {
-        let shown = crate::wire::text::foreign(&name);
-        return Err(Failure::Usage(format!(
-            "--root: {shown} replaces nothing; expected the name of a pinned certificate such as ARK-Genoa, SEV-Genoa, \
-             NVIDIA Device Identity CA or NVIDIA CoRIM signing Root CA"
-        )));
-    }
-    Ok(())
+    [&mut roots.nvidia_device, &mut roots.nvidia_rim].into_iter().find(|pinned| pinned.subject_cn == name)
 }

@@ -10,7 +10,7 @@ use super::reason::{self, Reason};
 use super::view::{CpuView, GpuView, View};
 use crate::verify::Subject;
 use crate::verify::terms::{Line, SnpFields};
-use crate::wire::{Check, Checks, Code, Outcome, UnixSeconds};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
 
 mod gpu;
 mod snp;
@@ -113,6 +113,9 @@ pub fn appraise_snp_default(view: &CpuView<'_>, checks: &Checks) -> Result<Appra
 }
 
 /// Appraises one GPU under the strict defaults: reference values, and the mode that its signed signs name.
+///
+/// Where nothing speaks against it and its measurements were compared with nothing, it is not appraised: `affirming`
+/// would say that reference values matched.
 pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
     let mut reasons = failed_appraisals(Subject::Gpu(0), checks);
     // The check `mode` said it already, where it was made.
@@ -120,6 +123,10 @@ pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
         && reasons.iter().all(|known| known.code != mode.code)
     {
         reasons.push(mode);
+    }
+    let compared = |check: &Check| check.outcome != Outcome::Unknown;
+    if reasons.is_empty() && !checks.named(CheckName::Measurements).is_some_and(compared) {
+        return Appraisal::none();
     }
     Appraisal::of(reasons, Vec::new())
 }

@@ -3,7 +3,7 @@
 use super::rows::{joined, split};
 use super::sql::{Cells, Value, corrupt};
 use super::tx::Tx;
-use crate::lease::{Challenges, Claimed, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent};
+use crate::lease::ports::{Challenges, Claimed, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent};
 use crate::wire::ids::{LeaseId, Pdi, TenantId};
 use crate::wire::txn::StoreError;
 use crate::wire::{Digest, UnixSeconds};
@@ -94,7 +94,8 @@ impl Tx {
         Ok(leases)
     }
 
-    /// Checks that a lease in force has all its devices: one that lost a row would let another instance have it.
+    /// Checks that a lease in force has all its devices: one that lost a row would let another instance have
+    /// it.
     fn whole(&mut self, lease: &LeaseRow) -> Result<(), StoreError> {
         let sql = "SELECT pdi FROM lease_devices WHERE lease = $1 ORDER BY pdi";
         let rows = self.db.rows(sql, vec![lease.id.bytes().into()])?;

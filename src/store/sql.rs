@@ -1,7 +1,9 @@
 //! Statements and values, and the one place that knows a dialect. Runs on threads that may block.
 
 use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{Column as _, ConnectOptions as _, Executor as _, Row as _, TypeInfo as _, ValueRef as _};
+use sqlx::{
+    Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _, TypeInfo as _, ValueRef as _,
+};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
@@ -110,6 +112,15 @@ impl Cells {
         self.int()?.try_into().map_err(|_| self.wrong())
     }
 
+    /// Takes a count, index or sequence, where there is one.
+    pub fn number_if_any(&mut self) -> Result<Option<u64>, StoreError> {
+        match self.next()? {
+            Value::Int(int) => int.try_into().map(Some).map_err(|_| self.wrong()),
+            Value::Null => Ok(None),
+            Value::Blob(_) | Value::Text(_) => Err(self.wrong()),
+        }
+    }
+
     /// Takes a small number.
     pub fn number_u32(&mut self) -> Result<u32, StoreError> {
         self.int()?.try_into().map_err(|_| self.wrong())
@@ -164,7 +175,8 @@ impl Cells {
     }
 }
 
-/// A connection, kept while nobody uses it; with the number of the files that it has open (`Watch::generation`).
+/// A connection, kept while nobody uses it; with the number of the files that it has open
+/// (`Watch::generation`).
 pub(super) struct Open {
     pub connection: SqliteConnection,
     pub generation: u64,
@@ -199,9 +211,13 @@ impl Db {
         Ok(())
     }
 
-    /// Closes the connection, so that the next user makes a new one. An open transaction is undone.
+    /// Closes the connection and waits until its files are closed, so that the next user makes a new one. An
+    /// open transaction is undone.
     pub fn close(&mut self) {
-        *self.slot = None;
+        if let Some(open) = self.slot.take() {
+            // A connection that cannot be closed in good order is gone all the same.
+            self.handle.block_on(open.connection.close()).unwrap_or(());
+        }
     }
 
     fn connection(&mut self) -> Result<&mut SqliteConnection, StoreError> {

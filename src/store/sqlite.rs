@@ -35,9 +35,9 @@ pub struct Opening {
 
 /// An embedded store in one SQLite file.
 ///
-/// One transaction writes at a time; the others wait in the order in which they came. A transaction runs to its end
-/// even if nobody waits for it any more. When the files are deleted, replaced or cut, the next transaction fails, and
-/// later ones succeed once the same store is back, at least as new as it was seen.
+/// One transaction writes at a time; the others wait in the order in which they came. A transaction runs to
+/// its end even if nobody waits for it any more. When the files are deleted, replaced or cut, the next
+/// transaction fails, and later ones succeed once the same store is back, at least as new as it was seen.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ impl Store {
 
     /// Opens a store that was created before, and brings its tables to this build's version.
     ///
-    /// Errors: `Unavailable` if there is none or it cannot be written to; `Corrupt` if it is not a store or of a newer
-    /// build; `RowTampered` if the key of the rows is not its own.
+    /// Errors: `Unavailable` if there is none or it cannot be written to; `Corrupt` if it is not a store or
+    /// of a newer build; `RowTampered` if the key of the rows is not its own.
     pub async fn open(opening: Opening) -> Result<Self, StoreError> {
         Self::started(opening, None).await
     }
@@ -82,6 +82,11 @@ impl Store {
     /// Returns the store's id.
     pub fn id(&self) -> StoreId {
         self.shared.store
+    }
+
+    /// Returns whether the store trusts real vendors or simulated ones.
+    pub fn mode(&self) -> Mode {
+        self.shared.mode
     }
 
     /// Tells whether the store can be written to, by writing: for readiness, on every replica.
@@ -133,28 +138,43 @@ impl Store {
 
     /// Begins a transaction, on a new connection where there is none or the files changed under it.
     fn begin(&self, slot: OwnedMutexGuard<Slot>, handle: Handle, access: Access) -> Result<Tx, StoreError> {
-        let watch = &self.shared.watch;
         let mut db = Db::of(slot, handle);
+        let begun = self.begin_on(&mut db, access).inspect_err(|_| {
+            if db.generation().is_some() {
+                db.close();
+                self.shared.watch.forget();
+            }
+        });
+        let known = begun?;
+        let mut tx = Tx::begun(db, self.shared.clone());
+        if known {
+            return Ok(tx);
+        }
+        match same_store(&mut tx) {
+            Ok(()) => Ok(tx),
+            Err(error) => {
+                tx.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a transaction, and tells whether the connection was there before.
+    fn begin_on(&self, db: &mut Db, access: Access) -> Result<bool, StoreError> {
+        let watch = &self.shared.watch;
         if db.generation() != Some(watch.generation()) {
             db.close();
         }
-        if let Err(error) = watch.check() {
-            db.close();
-            return Err(error);
-        }
         let known = db.generation().is_some();
-        if !known {
+        if known {
+            watch.check()?;
+        } else {
+            watch.check_unopened()?;
             db.connect(&options(&self.path, access), watch.generation())?;
-            watch.check().inspect_err(|_| db.close())?;
+            watch.check()?;
         }
-        db.execute(access.begin(), Vec::new()).inspect_err(|_| db.close())?;
-        let mut tx = Tx::begun(db, self.shared.clone());
-        if !known && let Err(error) = same_store(&mut tx) {
-            tx.db.close();
-            tx.rollback();
-            return Err(error);
-        }
-        Ok(tx)
+        db.execute(access.begin(), Vec::new())?;
+        Ok(known)
     }
 }
 
@@ -216,15 +236,17 @@ fn start(
 ) -> Result<(Arc<Shared>, PathBuf), StoreError> {
     let Opening { path, row_mac, clock } = opening;
     let watch = Watch::new(&path);
-    watch.check()?;
+    watch.check_unopened()?;
     db.connect(&options(&path, Access::Write), watch.generation())?;
+    watch.check()?;
     db.execute(BEGIN_WRITING, Vec::new())?;
     migrate::forward(&mut db)?;
-    let store = match new {
-        Some((store, _)) => store,
-        None => standing::store_id(&mut db)?,
+    let (store, mode) = match new {
+        Some(new) => new,
+        None => standing::stated(&mut db)?,
     };
-    let shared = Arc::new(Shared { row_mac, clock, watch, store, log_size_seen: AtomicI64::new(0) });
+    let log_size_seen = AtomicI64::new(0);
+    let shared = Arc::new(Shared { row_mac, clock, mode, watch, store, log_size_seen });
     let mut tx = Tx::begun(db, shared.clone());
     let done = match new {
         Some((store, mode)) => tx.put_new_meta(store, mode),
@@ -243,7 +265,7 @@ fn start(
 /// Checks that a new connection leads to the store of before, and that it is not older than it was seen.
 fn same_store(tx: &mut Tx) -> Result<(), StoreError> {
     let meta = tx.meta()?;
-    if meta.store != tx.shared.store {
+    if (meta.store, meta.mode) != (tx.shared.store, tx.shared.mode) {
         return Err(corrupt(format!("expected store {}; this is {}", tx.shared.store, meta.store)));
     }
     let (size, seen) = (tx.log_end()?.size, tx.shared.log_size_seen.load(Ordering::SeqCst));
@@ -305,7 +327,8 @@ impl LogCopy {
     }
 }
 
-/// A copy without a write-ahead log is opened as immutable, so that nothing is made beside it; with one it cannot be.
+/// A copy without a write-ahead log is opened as immutable, so that nothing is made beside it; with one it
+/// cannot be.
 fn copy_options(path: &Path) -> Result<SqliteConnectOptions, StoreError> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");

@@ -1,8 +1,9 @@
-//! What stands against a release: meta row, epochs, freezes, and each tenant's running digest. Port `Standing`.
+//! What stands against a release: meta row, epochs, freezes, and each tenant's running digest. Port
+//! `Standing`.
 
 use super::sql::{Cells, Db, Value, corrupt};
 use super::tx::Tx;
-use crate::lease::{Freeze, Standing, Subject};
+use crate::lease::ports::{Freeze, Standing, Subject};
 use crate::wire::ids::{Mode, StoreId, TenantId};
 use crate::wire::transcript::Transcript;
 use crate::wire::txn::StoreError;
@@ -23,10 +24,16 @@ pub struct Meta {
 }
 
 /// Reads which store a database says that it is, before its row can be checked.
-pub(super) fn store_id(db: &mut Db) -> Result<StoreId, StoreError> {
-    let row = db.row("SELECT store FROM meta WHERE id = 1", Vec::new())?;
+pub(super) fn stated(db: &mut Db) -> Result<(StoreId, Mode), StoreError> {
+    let row = db.row("SELECT store, mode FROM meta WHERE id = 1", Vec::new())?;
     let row = row.ok_or_else(|| corrupt("the store has no id: it was not created to its end"))?;
-    Cells::of("meta", row).array().map(StoreId::new)
+    let mut cells = Cells::of("meta", row);
+    Ok((StoreId::new(cells.array()?), mode_of(&cells.text()?)?))
+}
+
+fn mode_of(text: &str) -> Result<Mode, StoreError> {
+    let modes = [Mode::Real, Mode::Simulated];
+    modes.into_iter().find(|mode| mode.text() == text).ok_or_else(|| corrupt("the store's mode"))
 }
 
 impl Tx {
@@ -55,11 +62,7 @@ impl Tx {
             self.protected("meta", sql, Vec::new())?.ok_or_else(|| corrupt("table meta has no row"))?;
         cells.int()?;
         let store = StoreId::new(cells.array()?);
-        let mode = match cells.text()?.as_str() {
-            "real" => Mode::Real,
-            "simulated" => Mode::Simulated,
-            _ => return Err(corrupt("the store's mode")),
-        };
+        let mode = mode_of(&cells.text()?)?;
         let (created_at, epoch, security_epoch) = (cells.time()?, cells.number()?, cells.number()?);
         Ok((Meta { store, mode, created_at, epoch, security_epoch }, cells.number()?))
     }
@@ -92,8 +95,9 @@ impl Tx {
         )
     }
 
-    /// Returns a tenant's running digest over its approvers, freezes, keys and policies, checked against them; `None`
-    /// where it never had any. Entries repeat it, so that a whole older state of the tenant is noticed too.
+    /// Returns a tenant's running digest over its approvers, freezes, keys and policies, checked against
+    /// them; `None` where it never had any. Entries repeat it, so that a whole older state of the tenant is
+    /// noticed too.
     ///
     /// Errors: `RowTampered`.
     pub fn tenant_standing(&mut self, tenant: &TenantId) -> Result<Option<Digest<32>>, StoreError> {
@@ -142,7 +146,8 @@ impl Tx {
         Ok(Some((cells.digest()?, cells.number()?)))
     }
 
-    /// Counts and digests a tenant's rows by their keys and MACs, sorted here: databases differ in how they sort.
+    /// Counts and digests a tenant's rows by their keys and MACs, sorted here: databases differ in how they
+    /// sort.
     fn digest_rows(&mut self, tenant: &str) -> Result<(usize, Digest<32>), StoreError> {
         let mut transcript = Transcript::new("claviger/v1/standing").field(tenant.as_bytes());
         let mut count = 0;

@@ -1,10 +1,11 @@
-//! Approvers, keys and policies as rows. What they mean is the business of the rooms whose ports stand on them.
+//! Approvers and policies as rows; port `Policies`. What they mean is the business of the rooms above.
 
-use super::sql::{Cells, Value};
+use super::sql::{Cells, Value, corrupt};
 use super::tx::Tx;
-use crate::wire::ids::{KeyId, TenantId};
+use crate::policy::in_force::{Activation, Policies};
+use crate::wire::ids::TenantId;
 use crate::wire::txn::StoreError;
-use crate::wire::{Digest, UnixSeconds};
+use crate::wire::{Digest, UnixSeconds, Untrusted};
 
 /// The approvers of a tenant in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,19 +15,28 @@ pub struct ApproversRow {
     pub created_at: UnixSeconds,
 }
 
-/// One version of a tenant key, wrapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRow {
-    pub tenant: TenantId,
-    pub key: KeyId,
-    pub version: u32,
-    pub selector: String,
-    pub state: String,
-    pub custodian: String,
-    pub wrapped: Vec<u8>,
-    pub created_at: UnixSeconds,
-    /// How often the row was written, from one; written by the store alone.
-    pub sequence: u64,
+/// Where a policy stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyState {
+    Active,
+    Approved,
+    Draft,
+    Retired,
+}
+
+impl PolicyState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Approved, Self::Draft, Self::Retired];
+
+    /// Returns the word that rows carry.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Approved => "approved",
+            Self::Draft => "draft",
+            Self::Retired => "retired",
+        }
+    }
 }
 
 /// One release policy of a tenant.
@@ -35,10 +45,12 @@ pub struct PolicyRow {
     pub tenant: TenantId,
     pub digest: Digest<32>,
     pub name: String,
-    pub state: String,
+    pub state: PolicyState,
     pub document: Vec<u8>,
-    /// The signed activation, once there is one.
-    pub activation: Option<Vec<u8>>,
+    /// Number of the last activation within the tenant, from 1.
+    pub activation: Option<u64>,
+    /// Signatures of approver keys over that activation.
+    pub approvals: Vec<Vec<u8>>,
     pub created_at: UnixSeconds,
 }
 
@@ -48,20 +60,11 @@ macro_rules! approvers_where {
     };
 }
 
-macro_rules! keys_where {
-    ($condition:literal) => {
-        concat!(
-            "SELECT tenant, key, version, selector, state, custodian, wrapped, created_at, sequence, log_index, \
-             mac FROM keys WHERE tenant = $1",
-            $condition
-        )
-    };
-}
-
 macro_rules! policies_where {
     ($condition:literal) => {
         concat!(
-            "SELECT tenant, digest, name, state, document, activation, created_at, sequence, log_index, mac \
+            "SELECT tenant, digest, name, state, document, activation, approvals, created_at, sequence, \
+             log_index, mac \
              FROM policies WHERE tenant = $1",
             $condition
         )
@@ -103,69 +106,6 @@ impl Tx {
         self.write_standing(tenant)
     }
 
-    /// Returns one version of a key.
-    pub fn stored_key(
-        &mut self,
-        tenant: &TenantId,
-        key: &KeyId,
-        version: u32,
-    ) -> Result<Option<KeyRow>, StoreError> {
-        self.check_standing(tenant.text())?;
-        self.key_cells(tenant, key, version)
-    }
-
-    /// Returns every version of every key of a tenant, sorted by key and version.
-    pub fn stored_keys(&mut self, tenant: &TenantId) -> Result<Vec<KeyRow>, StoreError> {
-        self.check_standing(tenant.text())?;
-        let rows = self.db.rows(keys_where!(""), vec![tenant.text().into()])?;
-        let keys: Result<Vec<_>, _> =
-            rows.into_iter().map(|row| self.checked("keys", row).and_then(key_of)).collect();
-        let mut keys: Vec<KeyRow> = keys?;
-        keys.sort_by(|one, next| (&one.key, one.version).cmp(&(&next.key, next.version)));
-        Ok(keys)
-    }
-
-    /// Writes one version of a key, new or in another state.
-    pub fn put_key(&mut self, row: &KeyRow) -> Result<(), StoreError> {
-        self.check_standing(row.tenant.text())?;
-        let before = self.key_cells(&row.tenant, &row.key, row.version)?;
-        let sequence = before.map_or(0, |before| before.sequence) + 1;
-        let values = vec![
-            row.tenant.text().into(),
-            row.key.text().into(),
-            row.version.into(),
-            row.selector.as_str().into(),
-            row.state.as_str().into(),
-            row.custodian.as_str().into(),
-            Value::from(row.wrapped.as_slice()),
-            row.created_at.into(),
-            Value::number(sequence)?,
-            self.log_index()?,
-        ];
-        self.protect(
-            "keys",
-            "INSERT INTO keys (tenant, key, version, selector, state, custodian, wrapped, created_at, sequence, \
-             log_index, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-             ON CONFLICT (tenant, key, version) DO UPDATE SET selector = excluded.selector, \
-             state = excluded.state, custodian = excluded.custodian, wrapped = excluded.wrapped, \
-             created_at = excluded.created_at, sequence = excluded.sequence, log_index = excluded.log_index, \
-             mac = excluded.mac",
-            values,
-        )?;
-        self.write_standing(row.tenant.text())
-    }
-
-    fn key_cells(
-        &mut self,
-        tenant: &TenantId,
-        key: &KeyId,
-        version: u32,
-    ) -> Result<Option<KeyRow>, StoreError> {
-        let values = vec![tenant.text().into(), key.text().into(), version.into()];
-        let cells = self.protected("keys", keys_where!(" AND key = $2 AND version = $3"), values)?;
-        cells.map(key_of).transpose()
-    }
-
     /// Returns a policy by its digest.
     pub fn policy(
         &mut self,
@@ -198,19 +138,21 @@ impl Tx {
             row.tenant.text().into(),
             (&row.digest).into(),
             row.name.as_str().into(),
-            row.state.as_str().into(),
+            row.state.text().into(),
             Value::from(row.document.as_slice()),
-            row.activation.as_deref().into(),
+            row.activation.map_or(Ok(Value::Null), Value::number)?,
+            joined(&row.approvals),
             row.created_at.into(),
             Value::number(sequence)?,
             self.log_index()?,
         ];
         self.protect(
             "policies",
-            "INSERT INTO policies (tenant, digest, name, state, document, activation, created_at, sequence, \
-             log_index, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
+            "INSERT INTO policies (tenant, digest, name, state, document, activation, approvals, created_at, \
+             sequence, log_index, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
              ON CONFLICT (tenant, digest) DO UPDATE SET name = excluded.name, state = excluded.state, \
-             document = excluded.document, activation = excluded.activation, created_at = excluded.created_at, \
+             document = excluded.document, activation = excluded.activation, approvals = excluded.approvals, \
+             created_at = excluded.created_at, \
              sequence = excluded.sequence, log_index = excluded.log_index, mac = excluded.mac",
             values,
         )?;
@@ -228,23 +170,22 @@ impl Tx {
     }
 }
 
+impl Policies for Tx {
+    fn active(&mut self, tenant: &TenantId) -> Result<Vec<Untrusted<Activation>>, StoreError> {
+        let policies = self.policies(tenant)?.into_iter().filter(|row| row.state == PolicyState::Active);
+        policies
+            .map(|row| {
+                let PolicyRow { document, digest, tenant, activation, approvals, .. } = row;
+                let sequence = activation.ok_or_else(|| corrupt("an active policy was never activated"))?;
+                Ok(Untrusted::new(Activation { document, digest, tenant, sequence, approvals }))
+            })
+            .collect()
+    }
+}
+
 fn approvers_of(mut cells: Cells) -> Result<(ApproversRow, u64), StoreError> {
     let row = ApproversRow { tenant: cells.parsed()?, document: cells.blob()?, created_at: cells.time()? };
     Ok((row, cells.number()?))
-}
-
-fn key_of(mut cells: Cells) -> Result<KeyRow, StoreError> {
-    Ok(KeyRow {
-        tenant: cells.parsed()?,
-        key: cells.parsed()?,
-        version: cells.number_u32()?,
-        selector: cells.text()?,
-        state: cells.text()?,
-        custodian: cells.text()?,
-        wrapped: cells.blob()?,
-        created_at: cells.time()?,
-        sequence: cells.number()?,
-    })
 }
 
 fn policy_of(mut cells: Cells) -> Result<(PolicyRow, u64), StoreError> {
@@ -252,10 +193,54 @@ fn policy_of(mut cells: Cells) -> Result<(PolicyRow, u64), StoreError> {
         tenant: cells.parsed()?,
         digest: cells.digest()?,
         name: cells.text()?,
-        state: cells.text()?,
+        state: state_of(&cells.text()?)?,
         document: cells.blob()?,
-        activation: cells.blob_if_any()?,
+        activation: cells.number_if_any()?,
+        approvals: split(&cells.blob()?).ok_or_else(|| corrupt("the approvals of a policy"))?,
         created_at: cells.time()?,
     };
     Ok((row, cells.number()?))
+}
+
+fn state_of(text: &str) -> Result<PolicyState, StoreError> {
+    let state = PolicyState::ALL.into_iter().find(|state| state.text() == text);
+    state.ok_or_else(|| corrupt("the state of a policy"))
+}
+
+/// Writes approvals as one value: each with its length before it, as a big-endian u32.
+fn joined(approvals: &[Vec<u8>]) -> Value {
+    let mut bytes = Vec::new();
+    for approval in approvals {
+        // An approval is a signature; the rooms above bound it far below.
+        bytes.extend_from_slice(&u32::try_from(approval.len()).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend_from_slice(approval);
+    }
+    Value::Blob(bytes)
+}
+
+fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut approvals = Vec::new();
+    while !bytes.is_empty() {
+        let (len, rest) = bytes.split_first_chunk()?;
+        let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
+        let (approval, rest) = rest.split_at_checked(len)?;
+        approvals.push(approval.to_vec());
+        bytes = rest;
+    }
+    Some(approvals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn approvals_join_and_split() {
+        for approvals in [vec![], vec![vec![]], vec![vec![1], vec![], vec![2; 64]]] {
+            let Value::Blob(bytes) = joined(&approvals) else { unreachable!() };
+            assert_eq!(split(&bytes), Some(approvals));
+        }
+        assert_eq!(split(&[0, 0, 0, 2, 1]), None);
+        assert_eq!(split(&[0, 0, 0]), None);
+    }
 }

@@ -35,7 +35,8 @@ struct Seen {
 
 /// Watches the files of one database.
 ///
-/// A process that writes to a deleted file hears of no error: the promise "no record, no key" would end silently.
+/// A process that writes to a deleted file hears of no error: the promise "no record, no key" would end
+/// silently.
 pub(super) struct Watch {
     path: PathBuf,
     wal: PathBuf,
@@ -67,10 +68,17 @@ impl Watch {
         self.state().generation
     }
 
+    /// Forgets the files: connections of before are to be closed. When the last one closes, SQLite removes
+    /// the write-ahead log itself.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        *state = State { generation: state.generation + 1, seen: None };
+    }
+
     /// Checks that the files are the ones that the connections have open.
     ///
-    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of
-    /// before are to be closed.
+    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections
+    /// of before are to be closed.
     pub fn check(&self) -> Result<(), StoreError> {
         let mut state = self.state();
         match self.looked_at(state.seen) {
@@ -83,6 +91,19 @@ impl Watch {
                 Err(unavailable(format!("{what}: {}", self.path.display())))
             }
         }
+    }
+
+    /// Checks the files before a connection is made. A write-ahead log that is there may still be another
+    /// process's, which removes it when it ends: only what our own connection holds open stays.
+    ///
+    /// Errors: as `check`.
+    pub fn check_unopened(&self) -> Result<(), StoreError> {
+        let first = self.state().seen.is_none();
+        self.check()?;
+        if let Some(seen) = self.state().seen.as_mut().filter(|_| first) {
+            seen.wal = None;
+        }
+        Ok(())
     }
 
     fn looked_at(&self, before: Option<Seen>) -> Result<Seen, &'static str> {

@@ -13,17 +13,8 @@ use claviger::verify::{Part, Roots, Warm};
 use claviger::wire::{CheckName, Code, Digest, Outcome, UnixSeconds, crypto};
 use serde_json::Value;
 
-/// Finds the vectors; `None` with a word where they are absent.
 fn vectors() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors");
-    let root = std::env::var_os("CLAVIGER_VECTORS").map_or_else(beside, PathBuf::from).join("nvidia");
-    match root.join("MANIFEST.json").exists() {
-        true => Some(root),
-        false => {
-            println!("skipped: no vectors");
-            None
-        }
-    }
+    super::vectors::folder("nvidia")
 }
 
 fn now() -> UnixSeconds {

@@ -6,6 +6,7 @@
 mod agent;
 #[cfg(feature = "server")]
 mod custody;
+mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
@@ -22,8 +23,16 @@ mod policy;
 #[cfg(feature = "sim")]
 mod real_captures;
 mod rim;
+mod scratch;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+#[cfg(feature = "server")]
+mod store;
+#[cfg(feature = "server")]
+mod store_sqlite;
+#[cfg(feature = "server")]
+mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod vectors;

@@ -8,16 +8,7 @@ use serde_json::Value;
 
 /// The folder of NVIDIA's vectors; says so and gives `None` where it is absent.
 pub fn folder() -> Option<PathBuf> {
-    let base = match std::env::var_os("CLAVIGER_VECTORS") {
-        Some(base) => PathBuf::from(base),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"),
-    };
-    let folder = base.join("nvidia");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no vectors");
-    None
+    super::vectors::folder("nvidia")
 }
 
 /// The manifest's entries whose path begins so, with the bytes of their files.

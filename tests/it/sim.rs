@@ -18,16 +18,9 @@ use claviger::sim::{
 use claviger::wire::crypto::{self, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
 
+/// The folder above all families.
 fn vectors() -> Option<PathBuf> {
-    let folder = match std::env::var_os("CLAVIGER_VECTORS") {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"),
-    };
-    if !folder.is_dir() {
-        println!("skipped: no vectors");
-        return None;
-    }
-    Some(folder)
+    super::vectors::folder("snp")?.parent().map(PathBuf::from)
 }
 
 fn vendors() -> &'static Vendors {

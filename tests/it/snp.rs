@@ -30,15 +30,8 @@ struct Bench {
 impl Bench {
     /// Opens the shared vectors; `None` where they are absent.
     fn open() -> Option<Self> {
-        let folder = std::env::var_os("CLAVIGER_VECTORS")
-            .map(PathBuf::from)
-            .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"))
-            .join("snp");
-        let Ok(manifest) = fs::read(folder.join("MANIFEST.json")) else {
-            println!("skipped: no vectors");
-            return None;
-        };
-        let manifest = serde_json::from_slice(&manifest).unwrap();
+        let folder = super::vectors::folder("snp")?;
+        let manifest = super::vectors::manifest(&folder);
         Some(Self { folder, manifest, roots: Roots::pinned().unwrap(), warm: Warm::new() })
     }
 

@@ -6,10 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::super::output::{Format, Judged};
+use super::super::output::{self, Conclusion, Format, Judged, word};
 use super::super::{Failure, Status, files};
-use crate::verify::verdict::Verdict;
-use crate::wire::limits;
+use crate::policy::appraise::Status as AppraisalStatus;
+use crate::verify::verdict::{Verdict, most_telling};
+use crate::wire::text::foreign;
+use crate::wire::{Checks, Code, limits};
 
 /// One device of a list.
 pub struct Device {
@@ -26,14 +28,16 @@ pub fn read(path: &Path) -> Result<Vec<Device>, Failure> {
     let document: Value =
         serde_json::from_slice(&files::read(path)?).map_err(|error| wrong(format!("not JSON: {error}")))?;
     let list = document.get("evidence_list").unwrap_or(&document);
-    let list = list.as_array().ok_or_else(|| wrong("expected an array or `evidence_list`".to_string()))?;
+    let list = list
+        .as_array()
+        .ok_or_else(|| wrong("expected an array, or an object with `evidence_list`".to_string()))?;
     if list.is_empty() || list.len() > limits::DEVICES_MAX {
         return Err(wrong(format!("expected 1 to {} devices; {} given", limits::DEVICES_MAX, list.len())));
     }
     let field = |at: usize, entry: &Value, name: &str| {
         let text = entry.get(name).and_then(Value::as_str);
         text.and_then(|text| STANDARD.decode(text).ok())
-            .ok_or_else(|| wrong(format!("entry {at}: expected base64 in `{name}`")))
+            .ok_or_else(|| wrong(format!("device {at}: expected base64 in `{name}`")))
     };
     list.iter()
         .enumerate()
@@ -43,31 +47,125 @@ pub fn read(path: &Path) -> Result<Vec<Device>, Failure> {
         .collect()
 }
 
-/// Prints the results: one as it is, several as `devices` with the worst verdict above them.
-pub fn print(judged: &[Judged], format: Format) -> Result<Status, Failure> {
-    if let [only] = judged {
-        only.print(format);
-        return Ok(only.status());
-    }
-    let verdict = judged.iter().map(Judged::verdict).min_by_key(|verdict| match verdict {
-        Verdict::Refused => 0,
-        Verdict::Undecided => 1,
-        Verdict::Verified => 2,
-    });
-    match format {
-        Format::Json => {
-            let devices: Vec<Value> = judged.iter().map(Judged::json).collect();
-            println!("{}", json!({ "verdict": verdict, "devices": devices }));
-        }
-        Format::Text => {
-            for (at, one) in judged.iter().enumerate() {
-                println!("device {at}");
-                one.print(format);
-                println!();
+/// The result over a list: as good as its worst device, and never acceptable with one device twice.
+struct Whole<'a> {
+    devices: &'a [Judged],
+    verdict: Verdict,
+    checks: Checks,
+    appraisal: AppraisalStatus,
+    reasons: Vec<Code>,
+    notes: Vec<String>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(devices: &'a [Judged]) -> Self {
+        let mut checks = Checks::new();
+        let mut reasons: Vec<Code> = Vec::new();
+        for device in devices {
+            checks.extend(device.checks.clone());
+            for code in device.appraisal.codes() {
+                if !reasons.contains(&code) {
+                    reasons.push(code);
+                }
             }
         }
+        let verdict = devices.iter().map(Judged::verdict).max_by_key(|verdict| match verdict {
+            Verdict::Verified => 0,
+            Verdict::Undecided => 1,
+            Verdict::Refused => 2,
+        });
+        let appraisal =
+            devices.iter().map(|device| device.appraisal.status()).max_by_key(|status| match status {
+                AppraisalStatus::Affirming => 0,
+                AppraisalStatus::Warning => 1,
+                AppraisalStatus::None => 2,
+                AppraisalStatus::Contraindicated => 3,
+            });
+        let mut whole = Self {
+            devices,
+            // No device at all is no evidence; `read` has refused it.
+            verdict: verdict.unwrap_or(Verdict::Undecided),
+            checks,
+            appraisal: appraisal.unwrap_or(AppraisalStatus::None),
+            reasons,
+            notes: devices.first().map(|device| device.notes.clone()).unwrap_or_default(),
+        };
+        let twice = duplicates(devices);
+        if !twice.is_empty() {
+            whole.appraisal = AppraisalStatus::Contraindicated;
+            whole.reasons.insert(0, Code::GpuDuplicateDevice);
+            whole.notes.extend(twice);
+        }
+        whole
     }
-    let statuses: Vec<Status> = judged.iter().map(Judged::status).collect();
-    let worst = [Status::Refused, Status::Undecided];
-    Ok(worst.into_iter().find(|status| statuses.contains(status)).unwrap_or(Status::Good))
+
+    fn code(&self) -> Option<Code> {
+        most_telling(&self.checks).or_else(|| self.reasons.first().copied())
+    }
+
+    fn json(&self) -> Value {
+        let claims = json!({
+            "kind": "list",
+            "devices": self.devices.iter().map(|device| device.claims.clone()).collect::<Vec<_>>(),
+        });
+        let appraisal = (self.appraisal, self.reasons.clone());
+        let mut document =
+            output::document(self.verdict, self.code(), &self.checks, appraisal, &claims, &self.notes);
+        if let Some(object) = document.as_object_mut() {
+            let devices: Vec<Value> = self.devices.iter().map(Judged::json).collect();
+            object.insert("devices".to_string(), json!(devices));
+        }
+        document
+    }
+
+    fn page(&self) -> String {
+        let mut page = String::new();
+        for (at, device) in self.devices.iter().enumerate() {
+            page.push_str(&format!("device {at}\n{}\n", device.page()));
+        }
+        page.push_str(&format!("all {} devices\n", self.devices.len()));
+        for note in &self.notes {
+            page.push_str(&format!("note: {note}\n"));
+        }
+        page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
+        page.push_str(&format!("appraisal: {}\n", word(&self.appraisal)));
+        let conclusion = Conclusion {
+            verdict: self.verdict,
+            appraisal: self.appraisal,
+            code: most_telling(&self.checks),
+            reasons: &self.reasons,
+            replaced: self.devices.iter().any(|device| !device.notes.is_empty()),
+        };
+        page.push_str(&format!("{}\n", conclusion.text()));
+        page
+    }
+}
+
+/// Names the entries that show one and the same device.
+fn duplicates(devices: &[Judged]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (at, judged) in devices.iter().enumerate() {
+        let Some(device) = &judged.device else { continue };
+        let first = devices.iter().take(at).position(|earlier| earlier.device.as_ref() == Some(device));
+        if let Some(first) = first {
+            notes.push(format!("devices {first} and {at} are one and the same: {}", foreign(device)));
+        }
+    }
+    notes
+}
+
+/// Prints the results: one as it is; of several the whole, with each one in `devices`.
+///
+/// Errors: those of `output::print`.
+pub fn print(judged: &[Judged], format: Format) -> Result<Status, Failure> {
+    if let [only] = judged {
+        only.print(format)?;
+        return Ok(only.status());
+    }
+    let whole = Whole::of(judged);
+    match format {
+        Format::Json => output::print(&format!("{}\n", whole.json()))?,
+        Format::Text => output::print(&whole.page())?,
+    }
+    Ok(output::status(whole.verdict, whole.appraisal))
 }
