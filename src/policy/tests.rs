@@ -342,7 +342,6 @@ const ELSEWHERE: &[Code] = &[
     Code::ReservationLapsed,
     Code::SecurityEpoch,
     Code::SnpSmtOn,
-    Code::SnpVlekNotAllowed,
 ];
 
 #[test]

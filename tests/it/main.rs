@@ -21,9 +21,13 @@ mod nvidia;
 mod nvidia_simulated;
 mod ocsp;
 #[cfg(feature = "sim")]
+mod paths;
+#[cfg(feature = "sim")]
 mod policy;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod readme;
+#[cfg(feature = "sim")]
+mod real_captures;
 mod rim;
 mod scratch;
 #[cfg(feature = "sim")]
