@@ -88,8 +88,9 @@ struct Arguments {
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; \
-2 usage or configuration; 3 undecided or unavailable (try again).";
+const AFTER_HELP: &str = "\
+Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; 2 usage or configuration;
+3 undecided or unavailable (try again).";
 
 #[derive(Subcommand)]
 enum Command {

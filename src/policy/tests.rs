@@ -415,7 +415,15 @@ mod defaults {
     fn a_gpu_is_judged_by_its_checks_and_its_mode() {
         let good = World::good();
         let gpu = good.gpus[0].as_ref().unwrap();
-        assert_eq!(appraise_gpu_default(gpu, &Checks::new()).status(), Status::Affirming);
+        let measured = |check: Check| {
+            let mut checks = Checks::new();
+            checks.record(check);
+            appraise_gpu_default(gpu, &checks).status()
+        };
+        assert_eq!(measured(Check::pass(CheckName::Measurements)), Status::Affirming);
+        // What was compared with nothing is not affirmed.
+        assert_eq!(measured(Check::unknown(CheckName::Measurements, Code::RimMissing)), Status::None);
+        assert_eq!(appraise_gpu_default(gpu, &Checks::new()).status(), Status::None);
         let mut checks = Checks::new();
         checks.record(Check::fail(CheckName::Measurements, Code::GpuMeasurementMismatch));
         checks.record(Check::fail(CheckName::Signature, Code::GpuSignatureInvalid));

@@ -4,6 +4,8 @@
 
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
+#[cfg(feature = "sim")]
+mod cmd;
 #[cfg(feature = "server")]
 mod custody;
 mod expectations;
@@ -12,6 +14,8 @@ mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "sim")]
+mod never_verified;
 mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;
@@ -20,6 +24,8 @@ mod ocsp;
 mod paths;
 #[cfg(feature = "sim")]
 mod policy;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod readme;
 #[cfg(feature = "sim")]
 mod real_captures;
 mod rim;
