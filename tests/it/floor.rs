@@ -7,7 +7,7 @@ use claviger::verify::Verifier;
 use claviger::wire::Code;
 use claviger::wire::code::Family;
 
-use crate::support::{Outcome, Plan, Verdict, judged, live, replayed};
+use crate::support::{Change, Outcome, Plan, Verdict, judged, live, replayed};
 
 mod binding;
 mod cpu;
@@ -33,21 +33,21 @@ struct Case {
     codes: &'static [Code],
     /// Why there is more than one code.
     why: Option<&'static str>,
-    change: fn(&mut Plan),
+    change: Change,
 }
 
 /// Denied for exactly this code.
-const fn denied(name: &'static str, code: &'static [Code; 1], change: fn(&mut Plan)) -> Case {
+const fn denied(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
     Case { name, expect: Expect::Denied, codes: code, why: None, change }
 }
 
 /// Denied for several codes, since one change makes each true.
-const fn all(name: &'static str, codes: &'static [Code], why: &'static str, change: fn(&mut Plan)) -> Case {
+const fn all(name: &'static str, codes: &'static [Code], why: &'static str, change: Change) -> Case {
     Case { name, expect: Expect::Denied, codes, why: Some(why), change }
 }
 
 /// Neither granted nor denied: something was not at hand.
-const fn undecided(name: &'static str, code: &'static [Code; 1], change: fn(&mut Plan)) -> Case {
+const fn undecided(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
     Case { name, expect: Expect::Undecided, codes: code, why: None, change }
 }
 
@@ -55,7 +55,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
     [binding::CASES, cpu::CASES, facts::CASES, gpu::CASES, nvidia::CASES, policy::CASES].into_iter().flatten()
 }
 
-fn verdict(change: fn(&mut Plan)) -> Verdict {
+fn verdict(change: Change) -> Verdict {
     let mut plan = Plan::in_order();
     change(&mut plan);
     judged(plan)

@@ -6,7 +6,7 @@ use claviger::protocol::head::Operation;
 use claviger::wire::Code;
 use claviger::wire::ids::LeaseId;
 
-use crate::support::{Outcome, Plan, judged};
+use crate::support::{Change, Outcome, Plan, judged};
 
 /// Lists the source files.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -64,22 +64,22 @@ fn the_search_for_callers_finds_them() {
 /// Whatever is asked for, the same rules hold: a debug guest gets nothing by another operation.
 #[test]
 fn a_debug_guest_is_refused_on_every_path() {
-    let with = |change: fn(&mut Plan)| {
+    let with = |change: Change| {
         let mut plan = Plan::in_order();
         plan.machine.snp.policy |= 1 << 19;
         change(&mut plan);
         judged(plan)
     };
-    let renew: fn(&mut Plan) = |plan| {
+    let renew: Change = |plan| {
         plan.head.operation = Operation::Renew;
         plan.head.lease = Some(LeaseId::new([3; 16]));
     };
-    let renew_alone: fn(&mut Plan) = |plan| {
+    let renew_alone: Change = |plan| {
         plan.head.operation = Operation::Renew;
         plan.head.lease = Some(LeaseId::new([3; 16]));
         plan.head.keys.clear();
     };
-    let paths: [(&str, fn(&mut Plan)); 4] = [
+    let paths: [(&str, Change); 4] = [
         ("release", |_| {}),
         ("result alone", |plan| plan.head.keys.clear()),
         ("renewal with keys", renew),

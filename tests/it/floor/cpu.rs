@@ -5,7 +5,7 @@ use claviger::sim::{Tcb, VcekFields, x509};
 use claviger::wire::Code::{self, *};
 
 use super::{Case, all, denied, undecided};
-use crate::support::Plan;
+use crate::support::{Change, Plan};
 
 const NO_REPORT: &str =
     "a report that does not parse is no CPU evidence, commits to nothing, and is in no supported combination";
@@ -39,7 +39,7 @@ fn levels(plan: &Plan, change: impl FnOnce(&mut Tcb)) -> Option<[u8; 8]> {
     Some(tcb.bytes(plan.vendors.amd.line))
 }
 
-const fn unread(name: &'static str, codes: &'static [Code; 4], change: fn(&mut Plan)) -> Case {
+const fn unread(name: &'static str, codes: &'static [Code; 4], change: Change) -> Case {
     all(name, codes, NO_REPORT, change)
 }
 

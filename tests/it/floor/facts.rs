@@ -6,7 +6,7 @@ use claviger::wire::Code::*;
 use claviger::wire::ids::Pdi;
 
 use super::{Case, all, denied};
-use crate::support::{Outcome, Plan, judged};
+use crate::support::{Change, Outcome, Plan, judged};
 
 fn hint(plan: &mut Plan, name: &str, value: &str) {
     plan.facts.hints.push(Hint { name: name.to_string(), value: value.to_string() });
@@ -145,7 +145,7 @@ fn virtualization_none_is_granted_where_the_policy_names_it_and_no_other_mode_is
 
 #[test]
 fn a_process_is_in_order_at_a_renewal_and_where_no_key_is_asked_for() {
-    let with = |change: fn(&mut Plan)| {
+    let with = |change: Change| {
         let mut plan = Plan::in_order();
         plan.device().compute_processes = 3;
         change(&mut plan);

@@ -6,7 +6,7 @@ use claviger::sim::{LeafFields, MachineGpu, RimOptions, StatedFwid, x509};
 use claviger::wire::Code::{self, *};
 
 use super::{Case, all, denied, undecided};
-use crate::support::Plan;
+use crate::support::{Change, Plan};
 
 const UNREAD: &str = "the device stands on the bus, and what it sent cannot be read";
 const NOT_LISTED: &str = "a chip that is not known is on no list of the policy and in no combination";
@@ -27,7 +27,7 @@ fn given(plan: &mut Plan, change: fn(&mut Vec<GpuEvidence>)) {
     plan.gpus_given = Some(Box::new(change));
 }
 
-const fn unread(name: &'static str, codes: &'static [Code; 2], change: fn(&mut Plan)) -> Case {
+const fn unread(name: &'static str, codes: &'static [Code; 2], change: Change) -> Case {
     all(name, codes, UNREAD, change)
 }
 

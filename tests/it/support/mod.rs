@@ -6,5 +6,5 @@
 mod plan;
 mod verdict;
 
-pub use plan::{Plan, facts, machine};
+pub use plan::{Change, Plan, facts, machine};
 pub use verdict::{Outcome, Verdict, judged, live, replayed};

@@ -25,6 +25,9 @@ use claviger::wire::{Digest, UnixSeconds, Untrusted};
 /// A change at a later step.
 pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
 
+/// A change before anything is signed.
+pub type Change = fn(&mut Plan);
+
 /// HOST_DATA of the guest in order.
 pub const HOST_DATA: [u8; 32] = [0x5a; 32];
 
