@@ -115,7 +115,11 @@ impl<F: Freshness> Guest<F> {
             match (check.outcome, check.code) {
                 (Outcome::Fail, Some(code)) => return Err(Stranger { code }),
                 (Outcome::Fail, None) => return Err(Stranger { code: Code::ReportDataMismatch }),
-                (Outcome::Pass | Outcome::Unknown, _) => {}
+                // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
+                (Outcome::Unknown, code) => {
+                    return Err(Stranger { code: code.unwrap_or(Code::SnpVekMissing) });
+                }
+                (Outcome::Pass, _) => {}
             }
         }
         Ok(self)
@@ -124,6 +128,28 @@ impl<F: Freshness> Guest<F> {
     /// Returns the request.
     pub fn bundle(&self) -> &Arc<Bundle> {
         &self.bundle
+    }
+
+    /// Assesses the CPU evidence once more where only a revocation list past its end was at hand, taking one that is
+    /// at most `age_s_max` past it: for a policy that accepts the risk. What a list names stays revoked.
+    pub fn accepting_stale_crl(
+        self,
+        verifier: &Verifier,
+        given: &Endorsements,
+        now: UnixSeconds,
+        age_s_max: i64,
+    ) -> Self {
+        let stale = self
+            .cpu
+            .checks()
+            .named(CheckName::Validity)
+            .is_some_and(|check| (check.outcome, check.code) == (Outcome::Fail, Some(Code::SnpCrlStale)));
+        let Some(Cpu::Snp(snp)) = self.cpu.shown().filter(|_| stale) else { return self };
+        let report = snp.report.clone();
+        let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
+        let Verifier { roots, warm } = verifier;
+        let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max).map(Cpu::Snp);
+        Self { cpu, ..self }
     }
 
     /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on
