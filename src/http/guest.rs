@@ -51,6 +51,9 @@ async fn challenge<P: Ports>(State(service): Shared<P>, body: Result<Bytes, Reje
         Ok(body) => body,
         Err(rejection) => return too_large(&rejection),
     };
+    if body.len() > limits::GUEST_BODY_LEN_MAX {
+        return refuse(Code::RequestTooLarge, None);
+    }
     if protocol_json::parse::<Nothing>("request", &body, limits::GUEST_BODY_LEN_MAX).is_err() {
         return refuse(Code::RequestMalformed, None);
     }

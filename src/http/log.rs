@@ -18,6 +18,7 @@ pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
     Router::new()
         .route("/log/checkpoint", get(head::<P>))
         .route("/log/tile/{level}/{*path}", get(hashes::<P>))
+        .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed, None) })
         .with_state(service)
 }
 

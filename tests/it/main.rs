@@ -6,6 +6,8 @@
 mod agent;
 #[cfg(feature = "server")]
 mod custody;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod ear;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
@@ -20,6 +22,10 @@ mod ocsp;
 mod policy;
 mod rim;
 mod scratch;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod service;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod service_command;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
