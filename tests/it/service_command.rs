@@ -195,7 +195,7 @@ fn serves_without_the_roots_and_ends_cleanly() {
     let copy = place.copy("copy.db");
     let verified = place.verify(&copy, &[]);
     assert_eq!(verified.status.code(), Some(0));
-    assert_eq!(report(&verified)["size"], 4);
+    assert_eq!(report(&verified)["size"], 5);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn every_change_of_the_log_is_named() {
     let whole = report(&place.verify(&place.copy("whole.db"), &[]));
     let (size, root) = (whole["signed"]["size"].to_string(), whole["signed"]["root"].as_str().unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    for (number, change) in changes.iter().enumerate() {
+    for (number, change) in changes.into_iter().enumerate() {
         let copy = place.copy(&format!("changed-{number}.db"));
         runtime.block_on(crate::service::sql(&copy, change));
         let verified = place.verify(&copy, &["--size", &size, "--root", root]);

@@ -167,7 +167,7 @@ fn a_challenge_of_another_place_is_foreign() {
         let made = identity.challenge().make(stage.now(), place).unwrap();
         let challenge = Challenge { bytes: made.bytes, nonce: made.nonce, expires_at: made.expires_at };
         let sent = guest.sign(&stage, challenge, Operation::Release, None);
-        stage.attest(&sent).refused(Code::ChallengeForeign);
+        stage.attest(&sent).refused(Code::ChallengeInvalid);
     }
     assert_eq!(stage.count("released"), 0);
 }
