@@ -26,7 +26,8 @@ pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
         .with_state(service)
 }
 
-/// Ready means: the log is verified, the role certificates are in force, the store takes a write, the custodian answers.
+/// Ready means: the log is verified, the role certificates are in force, the store takes a write, the custodian
+/// answers.
 async fn ready<P: Ports>(State(service): State<Arc<Service<P>>>) -> Response<Body> {
     if let Err(error) = service.ready(service.clock.now()) {
         return unavailable(error.code(), error.retry_after_s());

@@ -4,7 +4,7 @@ use super::attest::Answer;
 use super::service::{Desk, Ports, ReleaseTx, Service};
 use super::{entries, reply};
 use crate::audit::append::{GuestOutcome, append};
-use crate::audit::entry::{Alarm, Entry, Text};
+use crate::audit::entry::{Denied, Entry, Request};
 use crate::audit::recorded::{Recorded, again};
 use crate::identity::Fresh;
 use crate::lease::hold::instance_key_digest;
@@ -134,20 +134,13 @@ fn end_in<'t, T: ReleaseTx, C: Clock>(
         // Whoever makes a key of its own can name a lease: without evidence it is nobody's guest.
         Err(code @ Code::LeaseUnknown) => return Err(Ended::Stranger(code)),
         Err(code) => {
-            let entry: Entry = Alarm {
-                code,
-                tenant: Some(ending.head.tenant.clone()),
-                lease: Some(ending.lease),
-                devices: Vec::new(),
-                what: Text::cut("an end of a lease that is over"),
-            }
-            .into();
             let minute = now.plus(-now.get().rem_euclid(60));
             let account = format!("end/instance/{instance}");
             if txn.ports().spend(&account, minute, ENDS_PER_MINUTE_MAX)? == Spent::Exhausted {
                 return Err(Ended::Stranger(code));
             }
-            let appended = append(txn, desk.log()?, now, &entry, Some(outcome("denied")))?;
+            let entry = refused(ending, instance, code);
+            let appended = append(txn, desk.log()?, now, &entry, Some(outcome(entry.kind())))?;
             let receipt = appended.receipt().clone();
             let body = DenialBody { code, reasons: reply::reasons(&[code]), lapses_at: None, receipt };
             let reply = reply::denial(&desk.identity, to, body)?;
@@ -155,4 +148,23 @@ fn end_in<'t, T: ReleaseTx, C: Clock>(
         }
     };
     Ok(appended.kept(txn, &ending.fresh, ending.bundle, reply)?)
+}
+
+/// The end of a lease that is over.
+fn refused(ending: &Ending, instance_key: Digest<32>, code: Code) -> Entry {
+    let Ending { fresh, head, head_hash, bundle, .. } = ending;
+    let request = Request {
+        tenant: head.tenant.clone(),
+        plane: head.plane,
+        operation: head.operation,
+        challenge: *fresh.id(),
+        bundle: *bundle,
+        head: *head_hash,
+        evidence: transcript::no_evidence(),
+        instance_key,
+        chip: None,
+        devices: Vec::new(),
+        keys: Vec::new(),
+    };
+    Denied { request, policy: None, reasons: vec![code], checks: Vec::new(), standing: None }.into()
 }

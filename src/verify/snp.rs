@@ -104,8 +104,8 @@ pub fn assess(
     assess_with(roots, warm, given, now, expected_report_data, report, 0)
 }
 
-/// Verifies a report as `assess` does, and takes a revocation list that ended at most `crl_stale_s_max` ago: for a policy
-/// that accepts the risk.
+/// Verifies a report as `assess` does, and takes a revocation list that ended at most `crl_stale_s_max` ago: for a
+/// policy that accepts the risk.
 pub fn assess_with(
     roots: &Roots,
     warm: &Warm,

@@ -1,7 +1,7 @@
 //! The attestation result, verified by a JWT library that is not ours.
 //!
-//! `CLAVIGER_PYTHON` names a Python with PyJWT and cryptography; `tests/run` makes one. With `CLAVIGER_PYTHON_REQUIRED=1`
-//! its absence is a failure.
+//! `CLAVIGER_PYTHON` names a Python with PyJWT and cryptography; `tests/run` makes one. With
+//! `CLAVIGER_PYTHON_REQUIRED=1` its absence is a failure.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A process that dies in the middle: no key without its entry, a used challenge stays used, devices come free.
 //!
-//! The victim is this binary again, on the folder of the test: the stair, the store and the log are those of the service.
-//! Its custodian is that of a file, since one in memory dies with its process by design.
+//! The victim is this binary again, on the folder of the test: stair, store and log are those of the service. Its
+//! custodian is that of a file, since one in memory dies with its process by design.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
@@ -35,8 +35,8 @@ fn victim() {
 }
 
 /// A service that died at that point while it answered one request in order.
-fn crashed(point: &str) -> (Stage, Guest, Sent) {
-    let stage = Stage::new(&format!("crash-{point}"));
+fn crashed(name: &str, point: &str) -> (Stage, Guest, Sent) {
+    let stage = Stage::new(&format!("crash-{name}"));
     let mut guest = stage.guest("g");
     let sent = guest.release(&stage);
     stage.scratch.write("request.json", &sent.body);
@@ -61,7 +61,7 @@ fn crashed(point: &str) -> (Stage, Guest, Sent) {
 
 /// The challenge is used, nothing left, and the devices are free again once the reservation has lapsed.
 fn lost(point: &str) {
-    let (stage, mut guest, sent) = crashed(point);
+    let (stage, mut guest, sent) = crashed(point, point);
     assert_eq!((stage.count("intended"), stage.count("released")), (1, 0));
     assert_eq!(stage.attest(&sent).refused(Code::ReplyLost).status, 503);
     let challenge = sent.asked.challenge.clone();
@@ -78,7 +78,7 @@ fn lost(point: &str) {
 
 #[test]
 fn before_t1_nothing_has_happened() {
-    let (stage, guest, sent) = crashed("before-t1");
+    let (stage, guest, sent) = crashed("before-t1", "before-t1");
     assert_eq!((stage.count("intended"), stage.count("released")), (0, 0));
     let reply = stage.attest(&sent);
     stage.check_grant(&guest, &sent, &reply);
@@ -102,14 +102,14 @@ fn during_t2_no_key_has_left() {
 
 #[test]
 fn the_same_instance_need_not_wait_for_its_lost_reservation() {
-    let (stage, mut guest, _) = crashed("after-unwrap");
+    let (stage, mut guest, _) = crashed("same-instance", "after-unwrap");
     guest.granted(&stage);
     stage.holds();
 }
 
 #[test]
 fn after_t2_the_reply_is_kept() {
-    let (stage, guest, sent) = crashed("after-t2");
+    let (stage, guest, sent) = crashed("after-t2", "after-t2");
     assert_eq!((stage.count("intended"), stage.count("released")), (1, 1));
     let reply = stage.attest(&sent);
     stage.check_grant(&guest, &sent, &reply);

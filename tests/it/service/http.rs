@@ -246,10 +246,11 @@ fn told(reply: &Reply) -> String {
     let problem: Problem = reply.problem();
     let Problem { kind, title, status, code, reasons, retry_after_s, lapses_at, .. } = problem;
     let mut value: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+    let mut headers = reply.headers.clone();
+    headers.remove("content-length");
     let fields: Vec<String> = value.as_object_mut().unwrap().keys().cloned().collect();
     format!(
-        "{kind} {title} {status} {code} {reasons:?} {retry_after_s:?} {lapses_at:?} {fields:?} {:?}",
-        reply.headers
+        "{kind} {title} {status} {code} {reasons:?} {retry_after_s:?} {lapses_at:?} {fields:?} {headers:?}"
     )
 }
 

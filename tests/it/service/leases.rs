@@ -195,12 +195,12 @@ fn ends_of_strangers_are_within_their_budget() {
     let lease = guest.granted(&stage);
     let sent = guest.end(&stage, lease);
     assert_eq!(stage.attest(&sent).status, 200);
-    let before = stage.count("alarm");
+    let before = stage.count("denied");
     for _ in 0..30 {
         let sent = guest.end(&stage, lease);
         stage.attest(&sent).refused(Code::LeaseEnded);
     }
-    assert_eq!(stage.count("alarm"), before + 10);
+    assert_eq!(stage.count("denied"), before + 10);
     stage.holds();
 }
 
