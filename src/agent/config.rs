@@ -260,6 +260,8 @@ mod tests {
             assert_ne!(altered, text(""), "{from}");
             assert!(refusal(&altered).starts_with(place), "{to}: {}", refusal(&altered));
         }
+        let sixteen = (0..16).map(|n| format!("\"k{n}\"")).collect::<Vec<_>>().join(",");
+        assert!(load(&text("").replacen("\"model\"", &sixteen, 1)).is_ok());
         for good in ["retries = 100", "timeout_s = 300", "timeout_s = 1"] {
             assert!(load(&text(good)).is_ok(), "{good}");
         }

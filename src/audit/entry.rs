@@ -1,5 +1,5 @@
-//! Entries: what the log tells, one struct per kind. Digests, ids, codes and short texts; never evidence, never a
-//! secret.
+//! Entries: what the log tells, one struct per kind. Digests, ids, codes and short texts; never evidence,
+//! never a secret.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,8 @@ pub const ENTRY_VERSION: u32 = 1;
 pub struct Text(String);
 
 impl Text {
-    /// Takes a text, cut at `ENTRY_TEXT_LEN_MAX` bytes. Foreign text goes through `wire::text::foreign` first.
+    /// Takes a text, cut at `ENTRY_TEXT_LEN_MAX` bytes. Foreign text goes through `wire::text::foreign`
+    /// first.
     pub fn cut(text: &str) -> Self {
         let mut end = text.len().min(limits::ENTRY_TEXT_LEN_MAX);
         while !text.is_char_boundary(end) {
@@ -55,8 +56,8 @@ impl From<Text> for String {
 
 macro_rules! entries {
     ($($(#[doc = $doc:literal])+ $variant:ident $kind:literal,)*) => {
-        /// An entry of the log. Each answers who asked, what was shown, under which policy, what was decided and why;
-        /// the leaf says when.
+        /// An entry of the log. Each answers who asked, what was shown, under which policy, what was decided
+        /// and why; the leaf says when.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum Entry { $($(#[doc = $doc])+ $variant($variant),)* }
@@ -399,7 +400,8 @@ pub struct OlderStoreAccepted {
     pub epoch: u64,
 }
 
-/// Body of `role_rotated`. Carries the certificate, so that a whole log verifies under the pinned roots alone.
+/// Body of `role_rotated`. Carries the certificate, so that a whole log verifies under the pinned roots
+/// alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleRotated {
@@ -563,7 +565,8 @@ mod tests {
 
     #[test]
     fn each_kind_is_the_tag_of_its_body() {
-        // A body of the kind alone lacks its fields: an error that names a field shows that the kind is known.
+        // A body of the kind alone lacks its fields: an error that names a field shows that the kind is
+        // known.
         for kind in Entry::KINDS {
             let error = Entry::parse(format!("{{\"kind\":\"{kind}\"}}").as_bytes()).unwrap_err().to_string();
             assert!(error.contains("missing field"), "{kind}: {error}");

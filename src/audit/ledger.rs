@@ -51,15 +51,16 @@ pub struct KeptReply {
 
 /// The log on an open transaction.
 ///
-/// Contract: what is put is durable once the transaction commits, all of it or nothing. From the first call of `head`
-/// until the end of the transaction nobody else moves the head, so that head, nodes and entries are one snapshot and
-/// two writers never make two entries of one index; the others wait. Nothing that was put is ever altered or removed.
-/// An `Err` means that the transaction must end without committing; the caller decides whether to try again.
+/// Contract: what is put is durable once the transaction commits, all of it or nothing. From the first call
+/// of `head` until the end of the transaction nobody else moves the head, so that head, nodes and entries are
+/// one snapshot and two writers never make two entries of one index; the others wait. Nothing that was put is
+/// ever altered or removed. An `Err` means that the transaction must end without committing; the caller
+/// decides whether to try again.
 pub trait Ledger {
     /// Returns the time of the database, for entries, challenges and leases.
     ///
-    /// Errors: `Clock` if it lies more than two seconds from `process`, the replica's own clock, or below the time of
-    /// the last entry.
+    /// Errors: `Clock` if it lies more than two seconds from `process`, the replica's own clock, or below the
+    /// time of the last entry.
     fn now(&mut self, process: UnixSeconds) -> Result<UnixSeconds, StoreError>;
 
     /// Returns the head, locked until the transaction ends.
@@ -106,7 +107,8 @@ pub trait Ledger {
 
 /// A stored log as it is found, which may be anything.
 ///
-/// Contract: all calls see one snapshot. A row that cannot be read is given as such; it does not hide the others.
+/// Contract: all calls see one snapshot. A row that cannot be read is given as such; it does not hide the
+/// others.
 pub trait StoredLog {
     /// Returns the size that the store states.
     ///
@@ -116,7 +118,8 @@ pub trait StoredLog {
     /// Returns at most `count` entries from index `from` on, ascending; what cannot be read with the reason.
     fn rows(&mut self, from: u64, count: u64) -> Result<Vec<Row>, StoreError>;
 
-    /// Returns the nodes of `level` among the `count` from index `from` on; those missing or malformed are left out.
+    /// Returns the nodes of `level` among the `count` from index `from` on; those missing or malformed are
+    /// left out.
     fn stored_nodes(
         &mut self,
         level: u8,

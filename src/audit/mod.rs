@@ -1,8 +1,9 @@
 //! The audit log: entry bodies, leaves, the hash tree, its verification offline; ports `Ledger` and
 //! `StoredLog`.
 //!
-//! Promise: what the log says happened cannot be altered, dropped, reordered or cut off without being named by whoever
-//! holds the pinned roots and remembers a checkpoint. No clock, file, network or SQL is here: time and storage come in.
+//! Promise: what the log says happened cannot be altered, dropped, reordered or cut off without being named
+//! by whoever holds the pinned roots and remembers a checkpoint. No clock, file, network or SQL is here: time
+//! and storage come in.
 
 pub mod append;
 pub mod entry;

@@ -3,7 +3,8 @@
 use crate::protocol::receipt::node_hash;
 use crate::wire::{Digest, crypto};
 
-/// Names the root of a perfect subtree: the one over the leaves `index << level` to `(index + 1) << level`, exclusive.
+/// Names the root of a perfect subtree: the one over the leaves `index << level` to `(index + 1) << level`,
+/// exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
     pub level: u8,
@@ -221,8 +222,8 @@ fn split(len: u64) -> u64 {
     1 << (len - 1).ilog2()
 }
 
-/// Names the perfect subtrees that make up the leaves from `start` to `end`. `start` is a multiple of a power of two
-/// that is at least their number, as it is for every range that the recursions of RFC 6962 speak of.
+/// Names the perfect subtrees that make up the leaves from `start` to `end`. `start` is a multiple of a power
+/// of two that is at least their number, as it is for every range that the recursions of RFC 6962 speak of.
 fn range(start: u64, end: u64) -> Vec<NodeId> {
     let mut ids = Vec::new();
     let mut at = start;

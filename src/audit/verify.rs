@@ -52,9 +52,9 @@ const SPAN: u64 = 4096;
 
 /// Verifies a whole log against pinned roots, in memory that does not grow with the log.
 ///
-/// Every entry is hashed again and compared with the stored tree, every stored node with its leaves, every checkpoint
-/// with the tree of its size and the certified key of its time. The guest's salts alone are not covered: a changed one
-/// no longer opens the guest's part of its leaf, and alters nothing else.
+/// Every entry is hashed again and compared with the stored tree, every stored node with its leaves, every
+/// checkpoint with the tree of its size and the certified key of its time. The guest's salts alone are not
+/// covered: a changed one no longer opens the guest's part of its leaf, and alters nothing else.
 ///
 /// Errors: `Unavailable` if the log cannot be read to its end. What is unreadable in itself is a finding.
 pub fn verify(log: &mut impl StoredLog, pins: &Pins<'_>) -> Result<Report, StoreError> {
@@ -73,11 +73,11 @@ pub fn verify(log: &mut impl StoredLog, pins: &Pins<'_>) -> Result<Report, Store
     Ok(walk.report)
 }
 
-/// Verifies the newest `count` entries of a log, one at least, and that its head is the signed one: what a service does at its start,
-/// in time that does not grow with the log. The rest is left to `verify`.
+/// Verifies the newest `count` entries of a log, one at least, and that its head is the signed one: what a
+/// service does at its start, in time that does not grow with the log. The rest is left to `verify`.
 ///
-/// The stored nodes to the left of those entries are taken as they are and stand or fall with the signed root, which is
-/// computed over them; the remembered checkpoint is proved from them.
+/// The stored nodes to the left of those entries are taken as they are and stand or fall with the signed
+/// root, which is computed over them; the remembered checkpoint is proved from them.
 ///
 /// Errors: `Unavailable` if the log cannot be read. What is unreadable in itself is a finding.
 pub fn verify_newest(log: &mut impl StoredLog, pins: &Pins<'_>, count: u64) -> Result<Report, StoreError> {
@@ -181,7 +181,8 @@ impl<'w, L: StoredLog> Walk<'w, L> {
         Ok(Some(nodes))
     }
 
-    /// Checks that the tree of `size` leaves, whose root the signed one is computed from, continues a remembered one.
+    /// Checks that the tree of `size` leaves, whose root the signed one is computed from, continues a
+    /// remembered one.
     fn contains(&mut self, remembered: Remembered, size: u64) -> Result<(), StoreError> {
         let (Some(root), Some(plan)) =
             (self.tree.as_ref().map(Tree::root), tree::consistency(remembered.size, size))
@@ -244,8 +245,8 @@ impl<'w, L: StoredLog> Walk<'w, L> {
         Ok(())
     }
 
-    /// Looks at one row and returns the leaf hash to go on with. That is the stored one where it differs: the signed
-    /// root then tells whether the rest of the log holds.
+    /// Looks at one row and returns the leaf hash to go on with. That is the stored one where it differs: the
+    /// signed root then tells whether the rest of the log holds.
     fn row(&mut self, row: Row) -> Result<Option<Digest<32>>, StoreError> {
         let index = row.index;
         let stored = self.nodes.get(&NodeId::leaf(index)).copied();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Status};
+use crate::agent::Overrides;
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
 /// Gets the keys of this guest: challenge, evidence, attest, check, open, deliver.
@@ -27,22 +28,52 @@ pub struct Agent {
     /// Who is to accept the result, in place of the configured one.
     #[arg(long)]
     audience: Option<Audience>,
+    /// Folder for keys, receipt, result and status, in place of the configured one.
+    #[arg(long, value_name = "DIR")]
+    out_dir: Option<PathBuf>,
+    /// Folder for the instance's own keys, in place of the configured one.
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
     /// Attempts after the first where nobody decided.
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// A folder with a simulated machine (`machine.json`): the simulator's devices answer in place of real ones.
+    /// Socket of `claviger simulate`: its machine answers in place of real devices.
     #[cfg(feature = "sim")]
-    #[arg(long, hide = true)]
-    danger_simulated_devices: bool,
+    #[arg(long, value_name = "SOCKET")]
+    simulated_machine: Option<PathBuf>,
 }
 
 impl Agent {
     pub fn run(self) -> Result<Status, Failure> {
-        let _ = &self.config;
+        #[cfg(feature = "sim")]
+        if let Some(socket) = &self.simulated_machine {
+            let mut devices = super::simulate::Remote::connect(socket)?;
+            let status = crate::agent::run::main_with(&self.config, &self.overrides(), &mut devices);
+            return Ok(match status {
+                0 => Status::Good,
+                1 => Status::Refused,
+                3 => Status::Undecided,
+                _ => Status::Usage,
+            });
+        }
+        // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
+        crate::agent::Config::load(&self.config, &self.overrides())
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         Err(Failure::Usage(
-            "this build reaches no real devices yet: SEV-SNP and NVML interfaces come with the next release; \
-             `claviger demo` runs the same agent on simulated ones"
+            "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
                 .to_string(),
         ))
+    }
+
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            service: self.service.clone(),
+            tenant: self.tenant.clone(),
+            keys: (!self.keys.is_empty()).then(|| self.keys.clone()),
+            audience: self.audience.clone(),
+            out_dir: self.out_dir.clone(),
+            run_dir: self.run_dir.clone(),
+            retries: self.retries,
+        }
     }
 }

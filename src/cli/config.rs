@@ -113,3 +113,53 @@ impl Config {
         self.service.store.clone().unwrap_or_else(|| self.service.dir.join("store.db"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(change: impl FnOnce(String) -> String) -> Result<Config, Failure> {
+        let text = change(include_str!("../../deploy/service.example.toml").to_string());
+        let name = format!("claviger-config-{}-{:p}.toml", std::process::id(), &raw const text);
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        let config = Config::read(&path);
+        std::fs::remove_file(path).unwrap();
+        config
+    }
+
+    #[test]
+    fn the_example_is_good_and_its_mistakes_are_named() {
+        let config = parsed(|text| text).unwrap();
+        assert_eq!(config.store(), Path::new("/var/lib/claviger/store.db"));
+        let changes: [(&str, &str, &str); 6] = [
+            ("issuer = \"https", "issuer = \"http", "service.issuer"),
+            ("[guest]\n", "[guest]\nspeed = 1\n", "speed"),
+            ("tls_key = \"/etc/claviger/tls.key\"", "danger_plaintext = true", "guest"),
+            ("listen = \"0.0.0.0:8443\"", "listen = \"0.0.0.0\"", "listen"),
+            ("[endorsements]", "[endorsement]", "endorsement"),
+            ("dir = \"/var/lib/claviger\"\n", "", "dir"),
+        ];
+        for (from, to, named) in changes {
+            let error = parsed(|text| {
+                assert!(text.contains(from), "{from}");
+                text.replacen(from, to, 1)
+            });
+            let text = error.map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains(named), "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_http_stays_on_loopback() {
+        let plain = |address: &str| {
+            parsed(|text| {
+                let tls = "tls_certificate = \"/etc/claviger/tls.pem\"\ntls_key = \"/etc/claviger/tls.key\"";
+                text.replace(tls, "danger_plaintext = true").replace("0.0.0.0:8443", address)
+            })
+        };
+        assert!(plain("127.0.0.1:8443").is_ok());
+        let text = plain("10.0.0.1:8443").map(|_| ()).unwrap_err().to_string();
+        assert!(text.contains("loopback"), "{text}");
+    }
+}

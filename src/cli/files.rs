@@ -10,6 +10,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::Failure;
+use crate::endorse::pem;
 use crate::wire::limits;
 
 /// Reads a file of at most `EVIDENCE_FILE_LEN_MAX` bytes.
@@ -39,6 +40,10 @@ pub fn read_binary(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn decoded(bytes: Vec<u8>) -> Vec<u8> {
+    // The marker lines of PEM are base64url to the letter.
+    if pem::is_pem(&bytes) {
+        return bytes;
+    }
     let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
     let joined: String = text.split_ascii_whitespace().collect();
     if joined.is_empty() {

@@ -34,6 +34,8 @@ mod remembered;
 mod roots;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "sim")]
+mod simulate;
 #[cfg(feature = "verifier")]
 mod verify;
 
@@ -86,8 +88,9 @@ struct Arguments {
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; \
-2 usage or configuration; 3 undecided or unavailable (try again).";
+const AFTER_HELP: &str = "\
+Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; 2 usage or configuration;
+3 undecided or unavailable (try again).";
 
 #[derive(Subcommand)]
 enum Command {
@@ -125,6 +128,9 @@ enum Command {
     /// Run the service.
     #[cfg(feature = "server")]
     Serve(serve::Serve),
+    /// Make simulated vendors and a machine, and answer an agent on a socket. For trials alone.
+    #[cfg(feature = "sim")]
+    Simulate(simulate::Simulate),
     /// Judge evidence offline, by the same code as the service.
     #[cfg(feature = "verifier")]
     #[command(subcommand)]
@@ -165,6 +171,8 @@ pub fn run() -> ExitCode {
         Command::Policy(policy) => policy.run(),
         #[cfg(feature = "server")]
         Command::Serve(serve) => serve.run(),
+        #[cfg(feature = "sim")]
+        Command::Simulate(simulate) => simulate.run(),
         #[cfg(feature = "verifier")]
         Command::Verify(verify) => verify.run(),
     };

@@ -15,7 +15,7 @@ use crate::policy::document::Policy;
 use crate::policy::in_force::{Policies as _, Rules, in_force};
 use crate::protocol::role::Role;
 use crate::store::Store;
-use crate::wire::ids::{KeyId, TenantId};
+use crate::wire::ids::{KeyId, Mode, TenantId};
 use crate::wire::limits;
 use crate::wire::secret::Secret;
 use crate::wire::txn::StoreError;
@@ -122,8 +122,15 @@ impl Key {
 
 impl AddKey {
     async fn run(self) -> Result<Status, Failure> {
-        let secret = self.read()?;
         let local = Local::open(&self.of.config).await?;
+        if local.identity.mode() == Mode::Simulated {
+            return Err(Failure::Usage(
+                "a simulated store keeps the key of its custodian in the memory of the service, so that what is \
+                 enrolled from outside would never open; enrol keys in a real store"
+                    .to_string(),
+            ));
+        }
+        let secret = self.read()?;
         let now = clock::now()?;
         let (tenant, key) = (self.of.tenant.clone(), self.key.clone());
         let newest = local.store.read::<_, StoreError, _>(move |tx| tx.key(&tenant, &key));

@@ -1,6 +1,5 @@
 //! How results are shown: JSON for programs, a page for people.
 
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use clap::ValueEnum;
@@ -11,7 +10,7 @@ use super::{Failure, Status};
 use crate::policy::appraise::Appraisal;
 use crate::policy::appraise::Status as AppraisalStatus;
 use crate::verify::verdict::{Verdict, most_telling};
-use crate::wire::{Check, Checks, Code, Outcome};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome};
 
 /// The forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,6 +32,15 @@ pub struct Judged {
     pub unasked: Option<&'static str>,
     /// The identity of the device, where the evidence shows one; two entries of a list must not share it.
     pub device: Option<String>,
+}
+
+/// Puts checks into the order in which results list them.
+pub fn in_order(checks: &Checks) -> Checks {
+    let mut ordered = Checks::new();
+    for check in CheckName::ALL.iter().filter_map(|name| checks.named(*name)) {
+        ordered.record(check.clone());
+    }
+    ordered
 }
 
 impl Judged {
@@ -59,16 +67,13 @@ impl Judged {
     pub fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
             Format::Json => print(&format!("{}\n", self.json())),
-            Format::Text => print(&self.page()),
+            Format::Text => print(&format!("{}{}", noted(&self.notes), self.page())),
         }
     }
 
-    /// Writes the page: notes, verdict, every check, claims, and what to conclude.
+    /// Writes the page without its notes: verdict, every check, claims, and what to conclude.
     pub fn page(&self) -> String {
         let mut page = String::new();
-        for note in &self.notes {
-            line(&mut page, format_args!("note: {note}"));
-        }
         line(&mut page, format_args!("verdict:   {}", word(&self.verdict())));
         line(&mut page, format_args!("appraisal: {}", word(&self.appraisal.status())));
         for code in self.appraisal.codes() {
@@ -88,70 +93,96 @@ impl Judged {
 
     /// Says in plain words what the reader should conclude.
     fn conclusion(&self) -> String {
-        let judged = Conclusion {
+        let reasons = self.appraisal.codes();
+        Conclusion {
             verdict: self.verdict(),
             appraisal: self.appraisal.status(),
-            code: most_telling(&self.checks),
-            reasons: &self.appraisal.codes(),
+            checks: &self.checks,
+            reasons: &reasons,
             replaced: !self.notes.is_empty(),
-        };
-        let mut text = judged.text();
-        if let (Verdict::Verified | Verdict::Undecided, Some(option)) = (self.verdict(), self.unasked) {
-            let _ = write!(text, " Without {option} nothing shows that it is fresh.");
+            unasked: self.unasked,
         }
-        text
+        .text()
     }
+}
+
+/// Writes notes, a line each.
+pub fn noted(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("note: {note}\n")).collect()
 }
 
 /// What a conclusion rests on; of one device, or of a whole list.
 pub struct Conclusion<'a> {
     pub verdict: Verdict,
     pub appraisal: AppraisalStatus,
-    pub code: Option<Code>,
+    pub checks: &'a Checks,
     pub reasons: &'a [Code],
     pub replaced: bool,
+    pub unasked: Option<&'static str>,
 }
 
 impl Conclusion<'_> {
     /// Writes it as one line.
     pub fn text(&self) -> String {
-        let codes: Vec<&str> = self.reasons.iter().map(|code| code.text()).collect();
-        let codes = codes.join(", ");
-        let code = self.code.map_or("no check was made", Code::text);
+        let sentence = self.sentence();
+        match (self.verdict, self.unasked) {
+            (Verdict::Verified | Verdict::Undecided, Some(option)) => {
+                format!("conclusion: {sentence} Without {option} nothing shows that it is fresh.")
+            }
+            (Verdict::Refused, _) | (Verdict::Verified | Verdict::Undecided, None) => {
+                format!("conclusion: {sentence}")
+            }
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let codes = listed(self.reasons.iter().copied());
+        let missing = listed(self.checks.with(Outcome::Unknown).filter_map(|check| check.code));
+        let code = most_telling(self.checks).map_or("no check was made", Code::text);
         let whose = match self.replaced {
             true => "genuine under the roots given with --root, which says nothing about real hardware",
             false => "genuine",
         };
         match (self.verdict, self.appraisal) {
             (Verdict::Refused, _) => {
-                format!("conclusion: not shown to be genuine ({code}). Rely on none of its claims.")
+                format!("not shown to be genuine ({code}). Rely on none of its claims.")
             }
             (Verdict::Undecided, AppraisalStatus::Contraindicated) => format!(
-                "conclusion: undecided, since something is missing ({code}), and not acceptable even if genuine \
+                "undecided, since something is missing ({missing}), and not acceptable even if genuine \
                  ({codes}). Do not rely on it."
             ),
             (
                 Verdict::Undecided,
                 AppraisalStatus::Affirming | AppraisalStatus::Warning | AppraisalStatus::None,
             ) => format!(
-                "conclusion: undecided, since something is missing ({code}). Do not rely on it; give what is missing \
+                "undecided, since something is missing ({missing}). Do not rely on it; give what is missing \
                  and judge again."
             ),
             (Verdict::Verified, AppraisalStatus::Contraindicated) => {
-                format!("conclusion: {whose}, and not acceptable ({codes}). Give it no key.")
+                format!("{whose}, and not acceptable ({codes}). Give it no key.")
             }
             (Verdict::Verified, AppraisalStatus::None) => {
-                format!("conclusion: {whose}. Whether it is acceptable was not judged.")
+                format!("{whose}. Whether it is acceptable was not judged.")
             }
             (Verdict::Verified, AppraisalStatus::Warning) => format!(
-                "conclusion: {whose}, and acceptable under the strict defaults with a warning ({codes}). What runs \
+                "{whose}, and acceptable under the strict defaults with a warning ({codes}). What runs \
                  in it was not judged."
             ),
-            (Verdict::Verified, AppraisalStatus::Affirming) => format!(
-                "conclusion: {whose}, and acceptable under the strict defaults. What runs in it was not judged."
-            ),
+            (Verdict::Verified, AppraisalStatus::Affirming) => {
+                format!("{whose}, and acceptable under the strict defaults. What runs in it was not judged.")
+            }
         }
     }
+}
+
+fn listed(codes: impl Iterator<Item = Code>) -> String {
+    let mut texts: Vec<&str> = Vec::new();
+    for code in codes {
+        if !texts.contains(&code.text()) {
+            texts.push(code.text());
+        }
+    }
+    texts.join(", ")
 }
 
 /// Returns the exit status of a verdict with its appraisal.
@@ -212,9 +243,7 @@ pub fn word<T: Serialize>(value: &T) -> String {
 }
 
 fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = page.write_fmt(text);
-    page.push('\n');
+    page.push_str(&format!("{text}\n"));
 }
 
 fn check_lines(page: &mut String, check: &Check) {
@@ -243,5 +272,62 @@ fn claim_lines(page: &mut String, claims: &Value) {
             Value::Null => line(page, format_args!("    {name:<width$}  not stated")),
             other => line(page, format_args!("    {name:<width$}  {other}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERDICTS: [Verdict; 3] = [Verdict::Refused, Verdict::Undecided, Verdict::Verified];
+    const APPRAISALS: [AppraisalStatus; 4] = [
+        AppraisalStatus::Affirming,
+        AppraisalStatus::Warning,
+        AppraisalStatus::Contraindicated,
+        AppraisalStatus::None,
+    ];
+
+    fn conclusion(verdict: Verdict, appraisal: AppraisalStatus, replaced: bool) -> String {
+        let (checks, reasons) = (Checks::new(), [Code::GpuModeUnknown]);
+        let unasked = Some("--nonce");
+        Conclusion { verdict, appraisal, checks: &checks, reasons: &reasons, replaced, unasked }.text()
+    }
+
+    #[test]
+    fn acceptable_is_said_exactly_where_the_exit_status_is_good() {
+        for verdict in VERDICTS {
+            for appraisal in APPRAISALS {
+                let text = conclusion(verdict, appraisal, false);
+                let good = status(verdict, appraisal) == Status::Good;
+                assert_eq!(text.contains(", and acceptable under the strict defaults"), good, "{text}");
+                assert_eq!(
+                    text.contains("conclusion: genuine,"),
+                    verdict == Verdict::Verified && appraisal != AppraisalStatus::None,
+                    "{text}"
+                );
+                assert_eq!(text.lines().count(), 1, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn replaced_roots_and_missing_freshness_are_said_wherever_something_is_believed() {
+        for appraisal in APPRAISALS {
+            let verified = conclusion(Verdict::Verified, appraisal, true);
+            assert!(verified.contains("says nothing about real hardware"), "{verified}");
+            for verdict in [Verdict::Verified, Verdict::Undecided] {
+                assert!(conclusion(verdict, appraisal, false).contains("Without --nonce"));
+            }
+        }
+    }
+
+    #[test]
+    fn checks_are_listed_in_their_order() {
+        let mut checks = Checks::new();
+        for name in CheckName::ALL.iter().rev() {
+            checks.record(Check::pass(*name));
+        }
+        let names: Vec<_> = in_order(&checks).list().iter().map(|check| check.name).collect();
+        assert_eq!(names, CheckName::ALL);
     }
 }

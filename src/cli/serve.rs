@@ -49,7 +49,7 @@ pub struct Serve {
 impl Serve {
     pub fn run(self) -> Result<Status, Failure> {
         tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::new("info"))
+            .with_max_level(tracing::Level::INFO)
             .with_writer(std::io::stderr)
             .json()
             .init();

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde_json::json;
 
-use super::output::{Format, Judged};
+use super::output::{Format, Judged, in_order};
 use super::{Failure, Status, clock, files};
 use crate::endorse::pem;
 use crate::endorse::{Certificate, OcspResponse, Rim};
@@ -33,18 +33,18 @@ pub enum Verify {
 }
 
 const SNP_HELP: &str = "\
-Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided where
-something needed was not given. The appraisal speaks of acceptability under the strict defaults.
+Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided
+where something needed was not given. The appraisal speaks of acceptability under the strict defaults.
 
 Example:
-  claviger verify snp --report report.bin --vek vcek.der --crl genoa.crl --report-data \"$NONCE\"
+  claviger verify snp --report report.bin --vek vcek.der --crl genoa.crl --report-data \"$DATA\"
 
 Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
 
 const GPU_HELP: &str = "\
-Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided where
-something needed was not given: both RIMs, and an OCSP answer for every certificate but the leaf and the root. The
-appraisal speaks of acceptability under the strict defaults: reference values, and one whole GPU.
+Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided
+where something needed was not given: both RIMs, and an OCSP answer for every certificate but leaf and root.
+The appraisal speaks of acceptability under the strict defaults: reference values, and one whole GPU.
 
 Examples:
   claviger verify gpu --report report.bin --chain chain.pem --nonce \"$NONCE\" \\
@@ -55,7 +55,7 @@ Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2
 
 /// What every kind takes.
 #[derive(Args)]
-pub struct Common {
+pub struct Circumstances {
     /// The time to judge at, such as 2026-11-30T12:00:00Z (RFC 3339); now if not given.
     #[arg(long, value_name = "RFC3339")]
     at: Option<String>,
@@ -85,19 +85,20 @@ pub struct VerifySnp {
     #[arg(long, value_name = "HEX")]
     report_data: Option<String>,
     #[command(flatten)]
-    common: Common,
+    circumstances: Circumstances,
 }
 
 #[derive(Args)]
+#[command(group(ArgGroup::new("shown").required(true).args(["report", "evidence"])))]
 pub struct VerifyGpu {
     /// The measurement report.
-    #[arg(long, value_name = "FILE", requires = "chain", required_unless_present = "evidence")]
+    #[arg(long, value_name = "FILE", requires = "chain")]
     report: Option<PathBuf>,
     /// The device certificate chain: PEM, leaf first.
     #[arg(long, value_name = "FILE", requires = "report")]
     chain: Option<PathBuf>,
     /// A JSON evidence list, as NVIDIA's tools write it, in place of report and chain.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["report", "chain"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "chain")]
     evidence: Option<PathBuf>,
     /// The 32-byte nonce that the report must carry, as 64 hex digits. Without it, freshness is not judged.
     #[arg(long, value_name = "HEX")]
@@ -109,7 +110,7 @@ pub struct VerifyGpu {
     #[arg(long, value_name = "FILE")]
     ocsp: Vec<PathBuf>,
     #[command(flatten)]
-    common: Common,
+    circumstances: Circumstances,
 }
 
 impl Verify {
@@ -123,8 +124,8 @@ impl Verify {
 
 impl VerifySnp {
     fn run(self) -> Result<Status, Failure> {
-        let now = self.common.now()?;
-        let (roots, notes) = self.common.roots()?;
+        let now = self.circumstances.now()?;
+        let (roots, notes) = self.circumstances.roots()?;
         let expected = match &self.report_data {
             Some(text) => Some(files::hex_argument::<64>("--report-data", text)?),
             None => None,
@@ -150,13 +151,13 @@ impl VerifySnp {
         };
         let judged = Judged {
             claims: part.shown().map_or_else(|| json!({}), claims::snp),
-            checks: part.checks().clone(),
+            checks: in_order(part.checks()),
             appraisal,
             notes,
             unasked: self.report_data.is_none().then_some("--report-data"),
             device: None,
         };
-        judged.print(self.common.format)?;
+        judged.print(self.circumstances.format)?;
         Ok(judged.status())
     }
 }
@@ -167,8 +168,8 @@ fn as_slices(list: &[Vec<u8>]) -> Vec<&[u8]> {
 
 impl VerifyGpu {
     fn run(self) -> Result<Status, Failure> {
-        let now = self.common.now()?;
-        let (roots, notes) = self.common.roots()?;
+        let now = self.circumstances.now()?;
+        let (roots, notes) = self.circumstances.roots()?;
         let nonce = match &self.nonce {
             Some(text) => Some(files::hex_argument::<32>("--nonce", text)?),
             None => None,
@@ -198,7 +199,7 @@ impl VerifyGpu {
                 let part = nvidia::assess(&verifier, &given, now, nonce, hold, &device.report, &device.chain);
                 Judged {
                     claims: part.shown().map_or_else(|| json!({}), claims::gpu),
-                    checks: part.checks().clone(),
+                    checks: in_order(part.checks()),
                     appraisal: match part.shown() {
                         Some(gpu) => appraise_gpu_default(&GpuView::of(gpu), part.checks()),
                         None => Appraisal::none(),
@@ -209,15 +210,18 @@ impl VerifyGpu {
                 }
             })
             .collect();
-        list::print(&judged, self.common.format)
+        list::print(&judged, self.circumstances.format)
     }
 }
 
-impl Common {
+impl Circumstances {
     fn now(&self) -> Result<UnixSeconds, Failure> {
         match &self.at {
             Some(text) => {
-                UnixSeconds::from_rfc3339(text).map_err(|what| Failure::Usage(format!("--at: {what}")))
+                let wrong = |what| {
+                    Failure::Usage(format!("--at: {what}; expected a time such as 2026-11-30T12:00:00Z"))
+                };
+                UnixSeconds::from_rfc3339(text).map_err(wrong)
             }
             None => clock::now(),
         }

@@ -63,6 +63,7 @@ impl Crl {
         if parsed.version() != Some(X509Version(1)) {
             return Err(syntax("version 2"));
         }
+        super::der::list_frame(der).map_err(|wrong| syntax(wrong.expected))?;
         if parsed.signature_algorithm != list.signature {
             return Err(syntax("one signature algorithm inside and outside"));
         }
@@ -313,10 +314,12 @@ mod tests {
         let der = write(&parts());
         assert!(Crl::from_der(&[&der[..], &[0]].concat()).is_err());
         assert!(Crl::from_der(&der[..der.len() - 1]).is_err());
-        let mut outer_algorithm = algorithm();
-        let last = outer_algorithm.len() - 1;
-        outer_algorithm[last] ^= 1;
-        assert!(Crl::from_der(&write(&Parts { outer_algorithm, ..parts() })).is_err());
+        // The tag of the object identifier too, which the parser of the content does not look at.
+        for place in [2, algorithm().len() - 1] {
+            let mut outer_algorithm = algorithm();
+            outer_algorithm[place] ^= 1;
+            assert!(Crl::from_der(&write(&Parts { outer_algorithm, ..parts() })).is_err(), "{place}");
+        }
     }
 
     #[test]

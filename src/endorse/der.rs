@@ -154,6 +154,26 @@ pub(super) fn certificate_frame(der: &[u8]) -> Result<(), NotDer> {
     }
 }
 
+/// Checks the frame of a revocation list in the same way.
+///
+/// Errors: `NotDer`.
+///
+/// Source: RFC 5280, section 5.1.1.
+pub(super) fn list_frame(der: &[u8]) -> Result<(), NotDer> {
+    let mut outer = Der::new(der);
+    let mut list = outer.inside(0x30, "a list")?;
+    outer.finish()?;
+    let mut tbs = list.inside(0x30, "tbsCertList")?;
+    let algorithm = list.whole(0x30, "signatureAlgorithm")?;
+    list.take(0x03, "signatureValue")?;
+    list.finish()?;
+    tbs.take(0x02, "version")?;
+    match tbs.whole(0x30, "signature")? == algorithm {
+        true => Ok(()),
+        false => Err(tbs.wrong("the algorithm of the list before this place")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

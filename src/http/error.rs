@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 
-use crate::audit::recorded::Reply;
-use crate::protocol::message::Problem;
+use crate::audit::recorded::{Recorded, Reply};
+use crate::protocol::message::{ChallengeReply, Problem};
 use crate::release::reply::problem;
 use crate::wire::Code;
 use crate::wire::code::Family;
@@ -38,7 +38,7 @@ pub fn unavailable(code: Code, retry_after_s: u32) -> Response<Body> {
 fn respond(status: u16, problem: &Problem) -> Response<Body> {
     // INVARIANT: a problem document holds texts and numbers alone, which JSON always can.
     let body = serde_json::to_vec(problem).unwrap_or_default();
-    let mut response = send(&Reply { status, body });
+    let mut response = answer(Reply { status, body });
     let headers = response.headers_mut();
     if let Some(seconds) = problem.retry_after_s {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -46,13 +46,17 @@ fn respond(status: u16, problem: &Problem) -> Response<Body> {
     response
 }
 
-/// Sends a reply as it was recorded.
-pub fn send(reply: &Reply) -> Response<Body> {
+/// Sends a reply whose entry is committed: besides `refuse`, all that a guest hears of its request.
+pub fn send(recorded: Recorded) -> Response<Body> {
+    answer(recorded.into_reply())
+}
+
+fn answer(reply: Reply) -> Response<Body> {
     let kind = match reply.status {
         200 => "application/json",
         _ => "application/problem+json",
     };
-    let mut response = Response::new(Body::from(reply.body.clone()));
+    let mut response = Response::new(Body::from(reply.body));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -60,7 +64,15 @@ pub fn send(reply: &Reply) -> Response<Body> {
     response
 }
 
-/// Sends a JSON document.
+/// Gives out a challenge: the one answer to a guest that no entry stands behind.
+pub fn challenge(reply: &ChallengeReply) -> Response<Body> {
+    match serde_json::to_vec(reply) {
+        Ok(body) => answer(Reply { status: 200, body }),
+        Err(_) => refuse(Code::StoreUnavailable, Some(1)),
+    }
+}
+
+/// Sends a JSON document to operators and probes: the catalogue, pins, health.
 pub fn json(value: &serde_json::Value) -> Response<Body> {
-    send(&Reply { status: 200, body: value.to_string().into_bytes() })
+    answer(Reply { status: 200, body: value.to_string().into_bytes() })
 }

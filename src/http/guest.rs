@@ -10,7 +10,7 @@ use axum::http::Response;
 use axum::routing::post;
 use serde::Deserialize;
 
-use super::error::{json, refuse, send, status, unavailable};
+use super::error::{challenge as send_challenge, refuse, send, status, unavailable};
 use crate::protocol::head::Operation;
 use crate::protocol::json as protocol_json;
 use crate::protocol::message::{self, AttestRequest, ChallengeReply};
@@ -54,20 +54,20 @@ async fn challenge<P: Ports>(State(service): Shared<P>, body: Result<Bytes, Reje
     if body.len() > limits::GUEST_BODY_LEN_MAX {
         return refuse(Code::RequestTooLarge, None);
     }
+    // An array would do for a structure without fields.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return refuse(Code::RequestMalformed, None);
+    }
     if protocol_json::parse::<Nothing>("request", &body, limits::GUEST_BODY_LEN_MAX).is_err() {
         return refuse(Code::RequestMalformed, None);
     }
     let place = service.place(crate::protocol::head::Plane::Guest);
     match service.identity.challenge().make(service.clock.now(), place) {
-        Ok(made) => {
-            let reply = ChallengeReply {
-                challenge: message::Bytes(made.bytes),
-                nonce: message::Bytes(made.nonce.to_vec()),
-                expires_at: made.expires_at,
-            };
-            serde_json::to_value(&reply)
-                .map_or_else(|_| refuse(Code::StoreUnavailable, Some(1)), |value| json(&value))
-        }
+        Ok(made) => send_challenge(&ChallengeReply {
+            challenge: message::Bytes(made.bytes),
+            nonce: message::Bytes(made.nonce.to_vec()),
+            expires_at: made.expires_at,
+        }),
         Err(_) => refuse(Code::StoreUnavailable, Some(1)),
     }
 }
@@ -104,7 +104,7 @@ async fn serve<P: Ports>(
         Err(error) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
     };
     match answer {
-        Answer::Recorded(recorded) => send(&recorded.into_reply()),
+        Answer::Recorded(recorded) => send(recorded),
         Answer::Unavailable(error) => {
             tracing::warn!(code = error.code().text(), detail = %error, "no decision");
             unavailable(error.code(), error.retry_after_s())

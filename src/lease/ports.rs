@@ -1,9 +1,9 @@
 //! Ports on the transaction: challenges, leases, quotas, and what stands against a release.
 //!
-//! Contract of all: what is written is durable once the transaction commits, all of it or nothing. Two transactions
-//! that write the same challenge, device or account do not both succeed: the later one waits and then sees what the
-//! earlier one committed. An `Err` means that the transaction must end without committing; the caller decides whether
-//! to try again. `now` is the time of the database (`audit::Ledger::now`).
+//! Contract of all: what is written is durable once the transaction commits, all of it or nothing. Two
+//! transactions that write the same challenge, device or account do not both succeed: the later one waits and
+//! then sees what the earlier one committed. An `Err` means that the transaction must end without committing;
+//! the caller decides whether to try again. `now` is the time of the database (`audit::Ledger::now`).
 
 use crate::wire::ids::{KeyId, LeaseId, Pdi, TenantId};
 use crate::wire::txn::StoreError;
@@ -23,8 +23,8 @@ pub enum Claimed {
 
 /// Spent challenges.
 pub trait Challenges {
-    /// Claims a challenge, by the name of `Fresh::id`, for a bundle. Over all replicas exactly one transaction that
-    /// commits gets `First`.
+    /// Claims a challenge, by the name of `Fresh::id`, for a bundle. Over all replicas exactly one
+    /// transaction that commits gets `First`.
     ///
     /// `until` is when the challenge ends; the claim is kept at least as long.
     fn claim(
@@ -109,16 +109,16 @@ pub enum Placement {
 
 /// Leases and the devices in them.
 ///
-/// Contract: a device is in at most one lease that is not over, by a constraint of the database and not by the caller's
-/// looking first. A lease that is over frees its devices by itself.
+/// Contract: a device is in at most one lease that is not over, by a constraint of the database and not by
+/// the caller's looking first. A lease that is over frees its devices by itself.
 pub trait Leases {
     /// Returns the leases that are not over and touch one of the devices, each once, the oldest first.
     ///
     /// Errors: `RowTampered`.
     fn on_devices(&mut self, pdis: &[Pdi], now: UnixSeconds) -> Result<Vec<LeaseRow>, StoreError>;
 
-    /// Returns the leases of one instance that are not over, the oldest first: those with this `report_id` where one
-    /// is given, else those of this key without one.
+    /// Returns the leases of one instance that are not over, the oldest first: those with this `report_id`
+    /// where one is given, else those of this key without one.
     ///
     /// Errors: `RowTampered`.
     fn of_instance(
@@ -134,14 +134,14 @@ pub trait Leases {
     /// Errors: `RowTampered`.
     fn lease(&mut self, id: &LeaseId) -> Result<Option<LeaseRow>, StoreError>;
 
-    /// Returns leases that are past their last second and not marked as ended, for the entries that tell of it; the
-    /// oldest first, at most `count`.
+    /// Returns leases that are past their last second and not marked as ended, for the entries that tell of
+    /// it; the oldest first, at most `count`.
     ///
     /// Errors: `RowTampered`.
     fn lapsed(&mut self, now: UnixSeconds, count: u32) -> Result<Vec<LeaseRow>, StoreError>;
 
-    /// Writes a lease: a new one with its devices, or new values of one that is not over, whose tenant, instance and
-    /// devices stay as they are.
+    /// Writes a lease: a new one with its devices, or new values of one that is not over, whose tenant,
+    /// instance and devices stay as they are.
     ///
     /// Errors: `RowTampered`; `Corrupt` for devices that are unsorted, repeated, or others than before.
     fn put(&mut self, row: &LeaseRow, now: UnixSeconds) -> Result<Placement, StoreError>;
@@ -170,7 +170,8 @@ pub enum Spent {
 
 /// Counters with a limit per window of time.
 pub trait Quotas {
-    /// Spends one from an account such as `attest/tenant/a` in the window that begins at `window`, up to `limit`.
+    /// Spends one from an account such as `attest/tenant/a` in the window that begins at `window`, up to
+    /// `limit`.
     fn spend(&mut self, account: &str, window: UnixSeconds, limit: u64) -> Result<Spent, StoreError>;
 }
 
@@ -196,8 +197,8 @@ pub enum Freeze {
 
 /// What stands against a release now, whatever was judged before.
 pub trait Standing {
-    /// Returns the security epoch: raised by every change of policy, key, tenant, freeze or eviction. What was judged
-    /// under an older one is judged again.
+    /// Returns the security epoch: raised by every change of policy, key, tenant, freeze or eviction. What
+    /// was judged under an older one is judged again.
     ///
     /// Errors: `RowTampered`.
     fn security_epoch(&mut self) -> Result<u64, StoreError>;
@@ -207,7 +208,8 @@ pub trait Standing {
     /// Errors: `RowTampered`.
     fn raise_epoch(&mut self) -> Result<u64, StoreError>;
 
-    /// Returns the freeze that stands against a release, if one does: of the tenant, then of its keys, chip, GPUs.
+    /// Returns the freeze that stands against a release, if one does: of the tenant, then of its keys, chip,
+    /// GPUs.
     ///
     /// Errors: `RowTampered`, also if a freeze was removed from outside.
     fn frozen(&mut self, subject: Subject<'_>) -> Result<Option<Freeze>, StoreError>;

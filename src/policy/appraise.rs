@@ -168,15 +168,24 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
 fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| covers(policy, key)) {
-        reasons.push(Reason::new(Subject::Request, Code::PolicyNoMatch));
+        let asked: Vec<&str> = view.head.keys.iter().map(|key| key.text()).collect();
+        reasons.push(
+            Reason::new(Subject::Request, Code::PolicyNoMatch)
+                .expected(format!("tenant {}, {}", policy.tenant, reason::listed("keys", &policy.keys)))
+                .actual(format!("tenant {}, keys {}", view.head.tenant, asked.join(" "))),
+        );
     }
     if !policy.kem.contains(&view.head.kem) {
-        reasons.push(Reason::new(Subject::Request, Code::KemNotListed).actual(view.head.kem.suite()));
+        let listed: Vec<&str> = policy.kem.iter().map(|kem| kem.suite()).collect();
+        let reason = Reason::new(Subject::Request, Code::KemNotListed);
+        reasons.push(reason.expected(reason::listed("kem", &listed)).actual(view.head.kem.suite()));
     }
     if let Some(audience) = &view.head.audience
         && !policy.audiences.contains(audience)
     {
-        reasons.push(Reason::new(Subject::Request, Code::AudienceNotListed).actual(audience));
+        let expected = reason::listed("audiences", &policy.audiences);
+        reasons
+            .push(Reason::new(Subject::Request, Code::AudienceNotListed).expected(expected).actual(audience));
     }
     reasons
 }

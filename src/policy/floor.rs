@@ -30,7 +30,10 @@ pub struct Stated {
 pub fn refusals(view: &View<'_>, stated: Stated) -> Vec<Reason> {
     let mut reasons = match &view.cpu {
         Some(cpu) => snp(cpu.report, Some(stated.vmpl)),
-        None => vec![Reason::new(Subject::Cpu, Code::CpuEvidenceMissing)],
+        None => {
+            let reason = Reason::new(Subject::Cpu, Code::CpuEvidenceMissing);
+            vec![reason.expected("CPU evidence").actual("none that parses")]
+        }
     };
     let floor = GpuFloor {
         count: stated.gpus,

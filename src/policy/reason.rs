@@ -55,3 +55,31 @@ pub fn codes(reasons: &[Reason]) -> Vec<Code> {
     }
     codes
 }
+
+/// Names a list of the policy with its entries, for saying what was expected: the first three, and how many more.
+pub(super) fn listed<T: ToString>(path: &str, entries: &[T]) -> String {
+    if entries.is_empty() {
+        return format!("one of {path}, which is empty");
+    }
+    let shown: Vec<String> = entries.iter().take(LISTED_MAX).map(ToString::to_string).collect();
+    match entries.len().saturating_sub(LISTED_MAX) {
+        0 => format!("one of {path}: {}", shown.join(", ")),
+        more => format!("one of {path}: {}, and {more} more", shown.join(", ")),
+    }
+}
+
+/// Entries of a list that a reason shows.
+const LISTED_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_named_and_shown_in_part() {
+        assert_eq!(listed("gpu.chips", &["a"]), "one of gpu.chips: a");
+        assert_eq!(listed("gpu.chips", &["a", "b", "c"]), "one of gpu.chips: a, b, c");
+        assert_eq!(listed("gpu.chips", &["a", "b", "c", "d", "e"]), "one of gpu.chips: a, b, c, and 2 more");
+        assert_eq!(listed::<&str>("gpu.chips", &[]), "one of gpu.chips, which is empty");
+    }
+}

@@ -81,7 +81,8 @@ const CASES: &[Case] = &[
     Case("DevTools on the system", |w| w.facts().devtools = Switch::On, SAME, &[Code::GpuDevtools]),
     Case("DevTools on the device", |w| w.device().devtools = Switch::On, SAME, &[Code::GpuDevtools]),
     Case("confidential off on the system", |w| w.facts().confidential = Switch::Off, SAME, &[Code::GpuConfidentialOff]),
-    Case("confidential off on the device", |w| w.device().confidential = Switch::Off, SAME, &[Code::GpuConfidentialOff]),
+    Case("confidential off on the device", |w| w.device().confidential = Switch::Off, SAME,
+        &[Code::GpuConfidentialOff]),
     Case("protected PCIe", |w| w.facts().multi_gpu = MultiGpu::ProtectedPcie, SAME, &[Code::GpuMultiMode]),
     Case("NVLink encryption", |w| w.facts().multi_gpu = MultiGpu::NvlinkEncryption, SAME, &[Code::GpuMultiMode]),
     Case("MIG on", |w| w.device().mig_current = Switch::On, SAME, &[Code::GpuMigEnabled]),
@@ -157,9 +158,11 @@ const CASES: &[Case] = &[
     Case("an unknown platform bit", |w| w.snp().platform_info = PlatformInfo(0x124), SAME,
         &[Code::SnpPlatformInfoUnknown]),
     Case("bit 6 on Genoa", |w| w.snp().platform_info = PlatformInfo(0x64), SAME, &[Code::SnpPlatformInfoUnknown]),
-    Case("a bit that must be 1", NOTHING, &[("smt = \"allow\"", "smt = \"allow\"\nplatform_info = { must = ['tsme'] }")],
+    Case("a bit that must be 1", NOTHING,
+        &[("smt = \"allow\"", "smt = \"allow\"\nplatform_info = { must = ['tsme'] }")],
         &[Code::SnpPlatformInfoMismatch]),
-    Case("a bit that must be 0", NOTHING, &[("smt = \"allow\"", "smt = \"allow\"\nplatform_info = { must_not = ['ecc'] }")],
+    Case("a bit that must be 0", NOTHING,
+        &[("smt = \"allow\"", "smt = \"allow\"\nplatform_info = { must_not = ['ecc'] }")],
         &[Code::SnpPlatformInfoMismatch]),
     Case("bits as demanded", NOTHING,
         &[("smt = \"allow\"", "smt = \"allow\"\nplatform_info = { must = ['ecc'], must_not = ['tsme'] }")], &[]),
@@ -242,8 +245,16 @@ const CHIPS: &str = concat!(
 );
 
 const ID_KEYS: &[(&str, &str)] = &[(
-    "measurements = [\"010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101\"]",
-    "guest_svn_least = 2\nid_key_digests = [\"030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303030303\"]",
+    concat!(
+        "measurements = [\"",
+        "010101010101010101010101010101010101010101010101",
+        "010101010101010101010101010101010101010101010101\"]"
+    ),
+    concat!(
+        "guest_svn_least = 2\nid_key_digests = [\"",
+        "030303030303030303030303030303030303030303030303",
+        "030303030303030303030303030303030303030303030303\"]"
+    ),
 )];
 
 const UNLISTED: &[(&str, &str)] = &[("driver_least = \"580.65.06\"", "driver_least = \"550.90.07\"")];
@@ -312,6 +323,9 @@ const ELSEWHERE: &[Code] = &[
     Code::ChallengeReused,
     Code::CpuKindNotBuilt,
     Code::EvidenceIncomplete,
+    Code::Frozen,
+    Code::GpuHeldByOtherLease,
+    Code::GpuHeldByOwnTenant,
     Code::GpuIndexConflict,
     Code::GpuMeasurementMismatch,
     Code::GpuNvdec0Unknown,
@@ -319,10 +333,15 @@ const ELSEWHERE: &[Code] = &[
     Code::GpuReferenceEmpty,
     Code::KeyDestroyed,
     Code::KeyDisabled,
+    Code::LeaseEnded,
+    Code::LeaseOtherDevices,
+    Code::LeaseUnknown,
     Code::ProofInvalid,
+    Code::QuotaReservations,
     Code::ReportDataMismatch,
+    Code::ReservationLapsed,
+    Code::SecurityEpoch,
     Code::SnpSmtOn,
-    Code::SnpVlekNotAllowed,
 ];
 
 #[test]
@@ -396,7 +415,15 @@ mod defaults {
     fn a_gpu_is_judged_by_its_checks_and_its_mode() {
         let good = World::good();
         let gpu = good.gpus[0].as_ref().unwrap();
-        assert_eq!(appraise_gpu_default(gpu, &Checks::new()).status(), Status::Affirming);
+        let measured = |check: Check| {
+            let mut checks = Checks::new();
+            checks.record(check);
+            appraise_gpu_default(gpu, &checks).status()
+        };
+        assert_eq!(measured(Check::pass(CheckName::Measurements)), Status::Affirming);
+        // What was compared with nothing is not affirmed.
+        assert_eq!(measured(Check::unknown(CheckName::Measurements, Code::RimMissing)), Status::None);
+        assert_eq!(appraise_gpu_default(gpu, &Checks::new()).status(), Status::None);
         let mut checks = Checks::new();
         checks.record(Check::fail(CheckName::Measurements, Code::GpuMeasurementMismatch));
         checks.record(Check::fail(CheckName::Signature, Code::GpuSignatureInvalid));

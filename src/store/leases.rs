@@ -94,7 +94,8 @@ impl Tx {
         Ok(leases)
     }
 
-    /// Checks that a lease in force has all its devices: one that lost a row would let another instance have it.
+    /// Checks that a lease in force has all its devices: one that lost a row would let another instance have
+    /// it.
     fn whole(&mut self, lease: &LeaseRow) -> Result<(), StoreError> {
         let sql = "SELECT pdi FROM lease_devices WHERE lease = $1 ORDER BY pdi";
         let rows = self.db.rows(sql, vec![lease.id.bytes().into()])?;

@@ -20,8 +20,8 @@ impl RowMac {
 
     /// Computes the MAC of a row.
     ///
-    /// Shape: HMAC-SHA-256 over store, table, number of columns, and each column but the MAC in its order, tagged with
-    /// its type; primary key, sequence and log index are columns.
+    /// Shape: HMAC-SHA-256 over store, table, number of columns, and each column but the MAC in its order,
+    /// tagged with its type; primary key, sequence and log index are columns.
     fn of(&self, store: &StoreId, table: &str, values: &[Value]) -> Digest<32> {
         let mut transcript = Transcript::new("claviger/v1/row").field(store.bytes()).field(table.as_bytes());
         for value in values {

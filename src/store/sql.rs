@@ -175,7 +175,8 @@ impl Cells {
     }
 }
 
-/// A connection, kept while nobody uses it; with the number of the files that it has open (`Watch::generation`).
+/// A connection, kept while nobody uses it; with the number of the files that it has open
+/// (`Watch::generation`).
 pub(super) struct Open {
     pub connection: SqliteConnection,
     pub generation: u64,
@@ -210,8 +211,8 @@ impl Db {
         Ok(())
     }
 
-    /// Closes the connection and waits until its files are closed, so that the next user makes a new one. An open
-    /// transaction is undone.
+    /// Closes the connection and waits until its files are closed, so that the next user makes a new one. An
+    /// open transaction is undone.
     pub fn close(&mut self) {
         if let Some(open) = self.slot.take() {
             // A connection that cannot be closed in good order is gone all the same.

@@ -35,9 +35,9 @@ pub struct Opening {
 
 /// An embedded store in one SQLite file.
 ///
-/// One transaction writes at a time; the others wait in the order in which they came. A transaction runs to its end
-/// even if nobody waits for it any more. When the files are deleted, replaced or cut, the next transaction fails, and
-/// later ones succeed once the same store is back, at least as new as it was seen.
+/// One transaction writes at a time; the others wait in the order in which they came. A transaction runs to
+/// its end even if nobody waits for it any more. When the files are deleted, replaced or cut, the next
+/// transaction fails, and later ones succeed once the same store is back, at least as new as it was seen.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ impl Store {
 
     /// Opens a store that was created before, and brings its tables to this build's version.
     ///
-    /// Errors: `Unavailable` if there is none or it cannot be written to; `Corrupt` if it is not a store or of a newer
-    /// build; `RowTampered` if the key of the rows is not its own.
+    /// Errors: `Unavailable` if there is none or it cannot be written to; `Corrupt` if it is not a store or
+    /// of a newer build; `RowTampered` if the key of the rows is not its own.
     pub async fn open(opening: Opening) -> Result<Self, StoreError> {
         Self::started(opening, None).await
     }
@@ -327,7 +327,8 @@ impl LogCopy {
     }
 }
 
-/// A copy without a write-ahead log is opened as immutable, so that nothing is made beside it; with one it cannot be.
+/// A copy without a write-ahead log is opened as immutable, so that nothing is made beside it; with one it
+/// cannot be.
 fn copy_options(path: &Path) -> Result<SqliteConnectOptions, StoreError> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");

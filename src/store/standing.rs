@@ -1,4 +1,5 @@
-//! What stands against a release: meta row, epochs, freezes, and each tenant's running digest. Port `Standing`.
+//! What stands against a release: meta row, epochs, freezes, and each tenant's running digest. Port
+//! `Standing`.
 
 use super::sql::{Cells, Db, Value, corrupt};
 use super::tx::Tx;
@@ -94,8 +95,9 @@ impl Tx {
         )
     }
 
-    /// Returns a tenant's running digest over its approvers, freezes, keys and policies, checked against them; `None`
-    /// where it never had any. Entries repeat it, so that a whole older state of the tenant is noticed too.
+    /// Returns a tenant's running digest over its approvers, freezes, keys and policies, checked against
+    /// them; `None` where it never had any. Entries repeat it, so that a whole older state of the tenant is
+    /// noticed too.
     ///
     /// Errors: `RowTampered`.
     pub fn tenant_standing(&mut self, tenant: &TenantId) -> Result<Option<Digest<32>>, StoreError> {
@@ -144,7 +146,8 @@ impl Tx {
         Ok(Some((cells.digest()?, cells.number()?)))
     }
 
-    /// Counts and digests a tenant's rows by their keys and MACs, sorted here: databases differ in how they sort.
+    /// Counts and digests a tenant's rows by their keys and MACs, sorted here: databases differ in how they
+    /// sort.
     fn digest_rows(&mut self, tenant: &str) -> Result<(usize, Digest<32>), StoreError> {
         let mut transcript = Transcript::new("claviger/v1/standing").field(tenant.as_bytes());
         let mut count = 0;

@@ -151,7 +151,8 @@ impl Tx {
             "INSERT INTO policies (tenant, digest, name, state, document, activation, approvals, created_at, \
              sequence, log_index, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
              ON CONFLICT (tenant, digest) DO UPDATE SET name = excluded.name, state = excluded.state, \
-             document = excluded.document, activation = excluded.activation, approvals = excluded.approvals, created_at = excluded.created_at, \
+             document = excluded.document, activation = excluded.activation, approvals = excluded.approvals, \
+             created_at = excluded.created_at, \
              sequence = excluded.sequence, log_index = excluded.log_index, mac = excluded.mac",
             values,
         )?;

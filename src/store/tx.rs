@@ -1,15 +1,16 @@
 //! The open transaction: its beginning, its end, its time, its protected rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::rows::RowMac;
 use super::sql::{self, Cells, Db, Value, corrupt, unavailable};
 use super::watch::Watch;
-use crate::wire::UnixSeconds;
+use crate::audit::tree::NodeId;
 use crate::wire::ids::{Mode, StoreId};
 use crate::wire::txn::{StoreError, Transaction};
+use crate::wire::{Digest, UnixSeconds};
 
 /// Seconds that the clocks of database and replica may lie apart.
 const CLOCKS_APART_S_MAX: i64 = 2;
@@ -49,6 +50,8 @@ pub struct Tx {
     pub(super) shared: Arc<Shared>,
     /// Read once: nobody else moves it while this transaction is open.
     pub(super) log_end: Option<LogEnd>,
+    /// Nodes of the log's tree that this transaction wrote: the next entry of a batch needs them again.
+    pub(super) nodes_written: BTreeMap<NodeId, Digest<32>>,
     /// Tenants whose standing was checked in this transaction.
     pub(super) standings_checked: BTreeSet<String>,
     open: bool,
@@ -57,7 +60,14 @@ pub struct Tx {
 impl Tx {
     /// Takes a connection on which a transaction has begun.
     pub(super) fn begun(db: Db, shared: Arc<Shared>) -> Self {
-        Self { db, shared, log_end: None, standings_checked: BTreeSet::new(), open: true }
+        Self {
+            db,
+            shared,
+            log_end: None,
+            nodes_written: BTreeMap::new(),
+            standings_checked: BTreeSet::new(),
+            open: true,
+        }
     }
 
     /// Reads the time of the database and compares it with the replica's clock and the log.
@@ -69,7 +79,8 @@ impl Tx {
         let apart = database.since(process);
         if apart.abs() > CLOCKS_APART_S_MAX {
             return wrong(format!(
-                "expected database and replica within {CLOCKS_APART_S_MAX} s; the database is at {database}, {apart} s off"
+                "expected database and replica within {CLOCKS_APART_S_MAX} s; the database is at {database}, \
+                 {apart} s off"
             ));
         }
         match self.log_end()?.time {

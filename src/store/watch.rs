@@ -35,7 +35,8 @@ struct Seen {
 
 /// Watches the files of one database.
 ///
-/// A process that writes to a deleted file hears of no error: the promise "no record, no key" would end silently.
+/// A process that writes to a deleted file hears of no error: the promise "no record, no key" would end
+/// silently.
 pub(super) struct Watch {
     path: PathBuf,
     wal: PathBuf,
@@ -67,8 +68,8 @@ impl Watch {
         self.state().generation
     }
 
-    /// Forgets the files: connections of before are to be closed. When the last one closes, SQLite removes the
-    /// write-ahead log itself.
+    /// Forgets the files: connections of before are to be closed. When the last one closes, SQLite removes
+    /// the write-ahead log itself.
     pub fn forget(&self) {
         let mut state = self.state();
         *state = State { generation: state.generation + 1, seen: None };
@@ -76,8 +77,8 @@ impl Watch {
 
     /// Checks that the files are the ones that the connections have open.
     ///
-    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections of
-    /// before are to be closed.
+    /// Errors: `Unavailable` if one is gone, another, of another owner, or shorter; from then on connections
+    /// of before are to be closed.
     pub fn check(&self) -> Result<(), StoreError> {
         let mut state = self.state();
         match self.looked_at(state.seen) {
@@ -92,8 +93,8 @@ impl Watch {
         }
     }
 
-    /// Checks the files before a connection is made. A write-ahead log that is there may still be another process's, which
-    /// removes it when it ends: only what our own connection holds open stays.
+    /// Checks the files before a connection is made. A write-ahead log that is there may still be another
+    /// process's, which removes it when it ends: only what our own connection holds open stays.
     ///
     /// Errors: as `check`.
     pub fn check_unopened(&self) -> Result<(), StoreError> {

@@ -15,6 +15,9 @@ use crate::identity::Freshness;
 use crate::protocol::message::{Bundle, CpuKind};
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, crypto};
 
+/// Revocation lists come from a store, not from the guest: one outside its window counts as not given.
+const OUTSIDE_WINDOW: [Code; 2] = [Code::SnpCrlNotYetValid, Code::SnpCrlStale];
+
 /// Somebody who is not known to be a genuine guest: told one code, recorded within a budget.
 #[must_use]
 #[derive(Debug)]
@@ -83,7 +86,9 @@ impl<F: Freshness> Caller<F> {
         let cpu = match self.cpu {
             Ok(report) => {
                 let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
-                snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(report)).map(Cpu::Snp)
+                snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(report))
+                    .withhold(&OUTSIDE_WINDOW)
+                    .map(Cpu::Snp)
             }
             Err(check) => Part::unparsed(check),
         };

@@ -10,7 +10,7 @@ use super::verifier::Verifier;
 use crate::endorse::gpu_chain::{Chain, Role};
 use crate::endorse::{OcspResponse, Rim};
 use crate::evidence::gpu::{Architecture, Report};
-use crate::wire::{Check, CheckName, Checks, UnixSeconds, Untrusted};
+use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, Untrusted};
 
 /// Verifies the evidence of one GPU.
 ///
@@ -30,9 +30,8 @@ pub fn assess(
     let ocsp: Vec<OcspResponse> = given.ocsp.iter().filter_map(|answer| answer.clone().ok()).collect();
     let mut checks = Checks::new();
     if let Ok(chain) = &chain {
-        checks.extend(
-            ocsp::device(&verifier.warm, now, Role::ALL.map(|role| chain.certificate(role)), &ocsp).checks,
-        );
+        let chain = Role::ALL.map(|role| chain.certificate(role));
+        checks.extend(in_collection(given, ocsp::device(&verifier.warm, now, chain, &ocsp).checks));
     }
     let (mut driver, mut vbios) = (None, None);
     if let Ok(report) = &report {
@@ -46,6 +45,14 @@ pub fn assess(
     }
     let references = References { driver, vbios, checks };
     gpu::assess(&verifier.roots, &verifier.warm, &references, now, expected_nonce, report, chain)
+}
+
+/// An answer that came from a collection and is outside its window counts as not given; one that was picked refuses.
+fn in_collection(given: &NvidiaEndorsements, mut checks: Checks) -> Checks {
+    if !given.picked {
+        checks.withhold(&[Code::OcspStale]);
+    }
+    checks
 }
 
 /// Says which two documents the signed fields of a report ask for.
@@ -89,7 +96,7 @@ impl Search<'_> {
             checks.record(rim::missing(asked));
             return None;
         };
-        checks.extend(rim::within_device(best.checks()));
+        checks.extend(in_collection(self.given, rim::within_device(best.checks())));
         Reference::of(&best, rim_id?)
     }
 

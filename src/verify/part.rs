@@ -1,7 +1,7 @@
 //! One part of the evidence after its verification: every check, and the value if it is authentic.
 
 use super::authentic::Authentic;
-use crate::wire::{Check, CheckName, Checks, Outcome};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome};
 
 /// A part of the evidence with its checks. There is no error beside it: bytes that do not parse are a part with a
 /// failed `format`.
@@ -34,6 +34,12 @@ impl<T> Part<T> {
         let passed = |check: &Check| check.name.is_appraisal() || check.outcome == Outcome::Pass;
         let authentic = made && !must.is_empty() && checks.list().iter().all(passed);
         Self { authentic, checks, shown: Some(value) }
+    }
+
+    /// Lets failures with these codes count as not given. A part that was not authentic stays so.
+    pub(super) fn withhold(mut self, codes: &[Code]) -> Self {
+        self.checks.withhold(codes);
+        self
     }
 
     /// Returns the checks.
@@ -73,7 +79,6 @@ impl<T> Part<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Code;
 
     #[test]
     fn a_check_that_was_never_made_is_not_a_pass() {

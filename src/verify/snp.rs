@@ -144,7 +144,9 @@ pub fn assess_with(
     checks.record(tcb_order(&report));
     checks.record(signer(&report));
     checks.record(match report.policy.debug() {
-        true => Check::fail(CheckName::Debug, Code::SnpDebug),
+        true => Check::fail(CheckName::Debug, Code::SnpDebug)
+            .expected("DEBUG 0")
+            .actual(report.policy.to_string()),
         false => Check::pass(CheckName::Debug),
     });
     checks.record(match &leaf {

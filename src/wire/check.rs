@@ -184,6 +184,16 @@ impl Checks {
         }
     }
 
+    /// Turns a failure with one of these codes into an unknown: what was at hand is outside its window, and counts as
+    /// not given. Never the other way, and never to a pass.
+    pub fn withhold(&mut self, codes: &[Code]) {
+        for check in &mut self.0 {
+            if check.outcome == Outcome::Fail && check.code.is_some_and(|code| codes.contains(&code)) {
+                check.outcome = Outcome::Unknown;
+            }
+        }
+    }
+
     /// Returns the checks.
     pub fn list(&self) -> &[Check] {
         &self.0
@@ -218,6 +228,20 @@ mod tests {
         checks.record(Check::fail(CheckName::Validity, Code::SnpCrlStale));
         assert_eq!(checks.list().len(), 1);
         assert_eq!(checks.list()[0].code, Some(Code::CertificateExpired));
+    }
+
+    #[test]
+    fn what_is_withheld_is_unknown_and_never_passes() {
+        let mut checks = Checks::new();
+        checks.record(Check::fail(CheckName::Validity, Code::SnpCrlStale));
+        checks.record(Check::fail(CheckName::Chain, Code::CertificateExpired));
+        checks.record(Check::pass(CheckName::Signature));
+        checks.withhold(&[Code::SnpCrlStale]);
+        let outcome = |name| checks.named(name).unwrap().outcome;
+        assert_eq!(outcome(CheckName::Validity), Outcome::Unknown);
+        assert_eq!(outcome(CheckName::Chain), Outcome::Fail);
+        assert_eq!(outcome(CheckName::Signature), Outcome::Pass);
+        assert!(!checks.all_pass());
     }
 
     #[test]

@@ -132,9 +132,6 @@ codes! {
     SnpVekMissing Unavailable "snp_vek_missing"
         "no certificate of the signing key was given"
         "give the VCEK or VLEK of this report"
-    SnpVlekNotAllowed Policy "snp_vlek_not_allowed"
-        "the report is signed with a cloud provider's key, which names no chip, and the policy does not allow it"
-        "use a machine that signs with its VCEK, or allow the provider's CSP id in the policy"
 
     // NVIDIA GPU.
     GpuArchitectureConflict Authenticity "gpu_architecture_conflict"

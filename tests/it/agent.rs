@@ -388,6 +388,11 @@ fn a_configuration_file_leads_to_the_exit_status() {
     assert_eq!(run(&mut guest.devices), 3);
     std::fs::write(&file, text.replace("http://", "http:")).unwrap();
     assert_eq!(run(&mut guest.devices), 2);
+    for (len, good) in [(limits::AGENT_FILE_LEN_MAX, true), (limits::AGENT_FILE_LEN_MAX + 1, false)] {
+        std::fs::write(&file, format!("{text}#{}", "x".repeat(len - text.len() - 1))).unwrap();
+        assert_eq!(Config::load(&file, &Overrides::default()).is_ok(), good, "{len}");
+    }
+    std::fs::write(&file, &text).unwrap();
     let loaded =
         Config::load(&file, &Overrides { service: Some("http//x".to_string()), ..Overrides::default() });
     assert!(matches!(loaded, Err(Error::Url { .. })));
@@ -446,4 +451,6 @@ fn only_the_configured_anchors_are_trusted() {
     let delivered = load(&anchor).unwrap();
     assert_eq!(delivered.exit(), Exit::Delivered, "{delivered}");
     assert!(load("no PEM").is_err());
+    assert!(load(&anchor.repeat(limits::AGENT_ANCHORS_MAX)).is_ok());
+    assert!(load(&anchor.repeat(limits::AGENT_ANCHORS_MAX + 1)).is_err());
 }

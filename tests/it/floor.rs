@@ -3,16 +3,18 @@
 //! Every case is judged live and as a recording. A walk over `Code::TABLE` sees to it that no code of a refusal is
 //! without a case.
 
+use claviger::verify::Verifier;
 use claviger::wire::Code;
 use claviger::wire::code::Family;
 
-use crate::support::{Outcome, Plan, Verdict, judged};
+use crate::support::{Outcome, Plan, Verdict, judged, live, replayed};
 
 mod binding;
 mod cpu;
 mod elsewhere;
 mod facts;
 mod gpu;
+mod lines;
 mod nvidia;
 mod policy;
 
@@ -115,22 +117,77 @@ fn every_code_of_a_refusal_is_produced_by_a_case_or_stands_elsewhere_with_its_te
     let produced: Vec<Code> = cases().flat_map(|case| case.codes.iter().copied()).collect();
     let mut wrong = Vec::new();
     for row in Code::TABLE {
-        let judged = match row.family {
+        let refuses = match row.family {
             Family::Authenticity | Family::Floor | Family::Policy | Family::Shape | Family::Unavailable => {
                 true
             }
             Family::Request => false,
         };
-        let here = produced.contains(&row.code);
-        let elsewhere = elsewhere::CODES.iter().any(|(code, _)| *code == row.code);
-        match (judged, here, elsewhere) {
-            (true, false, false) => wrong.push(format!("{} has no case", row.text)),
-            (_, true, true) => wrong.push(format!("{} has a case and need not stand elsewhere", row.text)),
-            (true, _, _) | (false, _, false) => {}
-            (false, false, true) => wrong.push(format!("{} is no refusal of evidence", row.text)),
+        let here = usize::from(produced.contains(&row.code));
+        let elsewhere = elsewhere::CODES.iter().filter(|(code, _, _)| *code == row.code).count()
+            + elsewhere::BESIDE.iter().filter(|code| **code == row.code).count()
+            + elsewhere::UNREACHED.iter().filter(|code| **code == row.code).count();
+        match (refuses, here + elsewhere) {
+            (true, 1) | (false, 0) => {}
+            (false, _) if elsewhere == 0 => {}
+            (true, 0) => wrong.push(format!("{} has no case", row.text)),
+            (_, places) => wrong.push(format!("{} stands in {places} places", row.text)),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_test_that_stands_for_a_code_exists() {
+    for (code, file, test) in elsewhere::CODES {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{code}: {file}: {error}"));
+        assert!(text.contains(&format!("fn {test}()")), "{code}: {file} has no test {test}");
+    }
+}
+
+/// The floor's and the policy's reasons say what was expected and what was found, so that nobody has to guess.
+#[test]
+fn every_reason_of_floor_and_policy_says_what_was_expected_and_what_was_found() {
+    let mut silent = Vec::new();
+    for case in [cpu::CASES, facts::CASES, policy::CASES].into_iter().flatten() {
+        for reason in verdict(case.change).reasons {
+            let said = reason.expected.is_some() && reason.actual.is_some();
+            // A document that cannot be read has its parser's sentence alone; a check of `verify` its code and hint.
+            let own = matches!(reason.code.family(), Family::Floor | Family::Policy);
+            if own && !said && ![Code::FactsMalformed].contains(&reason.code) {
+                silent.push(format!("{}: {}", case.name, reason.code));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+#[test]
+fn a_challenge_is_ours_alive_and_as_young_as_the_policy_says() {
+    let aged = |seconds: i64| {
+        let mut plan = Plan::in_order();
+        plan.challenge = plan.challenge_key.make(plan.now.plus(-seconds), plan.place).unwrap();
+        let bundle = plan.send();
+        let given = plan.endorsements();
+        let verifier = Verifier::new(plan.anchors());
+        (live(&plan, &bundle, &given, &verifier), replayed(&plan, &bundle, &given, &verifier))
+    };
+    let (answered, _) = aged(60);
+    assert_eq!(answered.outcome, Outcome::Granted, "the policy says at most 60 s");
+    let (answered, recorded) = aged(61);
+    assert_eq!((answered.outcome, answered.codes()), (Outcome::Denied, vec![Code::ChallengeOld]));
+    assert_eq!(recorded.outcome, Outcome::Granted, "a recording has no age");
+    let plan = Plan::in_order();
+    let check = |seconds: i64, bytes: &[u8]| {
+        plan.challenge_key.check(plan.challenge.expires_at.plus(seconds), plan.place, bytes).map(|_| ())
+    };
+    let code = |checked: Result<(), claviger::identity::Error>| checked.unwrap_err().code();
+    assert_eq!(check(0, &plan.challenge.bytes), Ok(()));
+    assert_eq!(code(check(1, &plan.challenge.bytes)), Code::ChallengeExpired);
+    let mut foreign = plan.challenge.bytes.clone();
+    foreign[3] ^= 1;
+    assert_eq!(code(check(0, &foreign)), Code::ChallengeInvalid);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
+#[cfg(feature = "sim")]
+mod cmd;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
@@ -14,12 +16,20 @@ mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "sim")]
+mod never_verified;
 mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;
 mod ocsp;
 #[cfg(feature = "sim")]
+mod paths;
+#[cfg(feature = "sim")]
 mod policy;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod readme;
+#[cfg(feature = "sim")]
+mod real_captures;
 mod rim;
 mod scratch;
 #[cfg(all(feature = "server", feature = "sim"))]

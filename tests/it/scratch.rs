@@ -1,6 +1,9 @@
-//! A folder of files for one test.
+//! What several tests need: a folder of files, and PEM.
 
 use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 /// A fresh folder below the build's own, emptied at the start and gone at the end.
 pub struct Scratch(PathBuf);
@@ -33,4 +36,12 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).ok();
     }
+}
+
+/// Writes a certificate as PEM.
+pub fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }

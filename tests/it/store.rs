@@ -95,7 +95,8 @@ impl Service {
     }
 
     pub fn verify(&self, log: &mut impl StoredLog) -> Result<Report, StoreError> {
-        let pins = Pins { roots: &self.pins, log_keys: &[self.certificate.clone()], remembered: None };
+        let pins =
+            Pins { roots: &self.pins, log_keys: std::slice::from_ref(&self.certificate), remembered: None };
         verify(log, &pins)
     }
 

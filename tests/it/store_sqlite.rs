@@ -305,6 +305,31 @@ async fn another_process_sees_the_same_challenges_leases_and_head() {
     assert_eq!(service.verified(&other).await, 3);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_processes_redeem_once_and_make_one_chain() {
+    let place = Place::new().await;
+    let service = begun(&place.store).await;
+    let stores = [place.store.clone(), place.open("db", 1).await.unwrap()];
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..8u8 {
+        let (store, service) = (stores[usize::from(n % 2)].clone(), service.clone());
+        tasks.spawn(async move {
+            let mut first = 0;
+            for challenge in 0..5u8 {
+                let by = service.clone();
+                let claimed = done(&store, move |tx| {
+                    by.append(tx, &alarm(&format!("{n}/{challenge}")), at(1000))?;
+                    tx.claim(&digest(challenge), &digest(n), at(1100))
+                });
+                first += usize::from(claimed.await.unwrap() == Claimed::First);
+            }
+            first
+        });
+    }
+    assert_eq!(tasks.join_all().await.into_iter().sum::<usize>(), 5, "each of five challenges once");
+    assert_eq!(service.verified(&stores[1]).await, 41);
+}
+
 #[tokio::test]
 async fn spent_challenges_are_kept_until_they_cannot_be_used() {
     let place = Place::new().await;

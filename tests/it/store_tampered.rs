@@ -1,4 +1,5 @@
-//! A stranger's hand in the database: every changed, moved, deleted or older row, and every change of the log, is named.
+//! A stranger's hand in the database: every changed, moved, deleted or older row is refused, every change of
+//! the log named.
 
 use claviger::audit::ledger::{KeptReply, Ledger as _, StoredLog as _};
 use claviger::audit::verify::{Pins, Remembered, Report, verify};
@@ -365,7 +366,9 @@ async fn audited(place: &Place, name: &str, service: &Service, remembered: Optio
     verified.await.unwrap()
 }
 
-fn found(report: &Report) -> Vec<(Option<u64>, Code)> {
+type Found = Vec<(Option<u64>, Code)>;
+
+fn found(report: &Report) -> Found {
     report.findings.iter().map(|finding| (finding.index, finding.fault.code())).collect()
 }
 
@@ -382,7 +385,7 @@ async fn a_change_of_the_copied_log_is_named_by_the_entry() {
     assert_eq!(found(&whole), []);
     assert_eq!(whole.signed.map(|signed| signed.size), Some(20));
     let seven = |code| vec![(Some(7), code)];
-    let cases: Vec<(&str, Vec<(Option<u64>, Code)>)> = vec![
+    let cases: Vec<(&str, Found)> = vec![
         (
             "UPDATE log_entries SET body = replace(body, '7', '8') WHERE idx = 7",
             seven(Code::LogEntryMalformed),

@@ -35,12 +35,18 @@ pub fn shape(house: &House) -> Vec<String> {
         if lines > lines_max {
             wrong.push(format!("{}: {lines} lines; expected at most {lines_max}", file.path));
         }
+        let texts = lines_of_texts(file);
         for (number, line) in file.text.lines().enumerate() {
             let text = line.trim();
             let max = match file.path == TABLE {
                 true if text.starts_with('"') && text.ends_with('"') => TEXT_COLUMNS_MAX,
                 true => COMMENT_COLUMNS_MAX,
-                false if text.starts_with("//") || text.contains('"') || text.ends_with('\\') => {
+                false
+                    if texts.contains(&(number + 1))
+                        || text.starts_with("//")
+                        || text.contains('"')
+                        || text.ends_with('\\') =>
+                {
                     COMMENT_COLUMNS_MAX
                 }
                 false => CODE_COLUMNS_MAX,
@@ -52,6 +58,12 @@ pub fn shape(house: &House) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Lists the lines that stand wholly or in part inside of a text, such as a help page.
+fn lines_of_texts(file: &File) -> BTreeSet<usize> {
+    let texts = file.scan.tokens.iter().filter(|token| token.kind == Kind::Text);
+    texts.flat_map(|token| token.line..=token.line + token.text.matches('\n').count()).collect()
 }
 
 /// All files of `src` are compiled.
@@ -71,7 +83,8 @@ pub fn vocabulary(house: &House, unused: &[&str], macros: &[&str]) -> Vec<String
         let tokens = &file.scan.tokens;
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Word) {
             // The X.509 attribute and the crate are really called so.
-            let name = token.text.replace("common_name", "cn").replace("hyper_util", "hyper");
+            let name = token.text.replace("common_name", "cn").replace("CommonName", "Cn");
+            let name = name.replace("hyper_util", "hyper");
             for part in parts(&name).iter().filter(|part| unused.contains(&part.as_str())) {
                 let at = file.at(token.line);
                 wrong.push(format!("{at}: `{part}` in `{}` is a word not used here", token.text));

@@ -207,6 +207,9 @@ fn a_file_out_of_shape_is_found() {
     let text = |n: usize| format!("//! A file.\n\"{}\"", "x".repeat(n - 2));
     none(plant(&text(120)));
     one(plant(&text(121)), &["121 columns"]);
+    let page = |n: usize| format!("//! A file.\nconst A: &str = \"\\\nhelp\n{}\n\";", "x".repeat(n));
+    none(plant(&page(120)));
+    one(plant(&page(121)), &["src/wire/a.rs:4", "121 columns"]);
     let text = text(202);
     one(plant(&text), &["202 columns"]);
     none(files::shape(&House::planted(&[("src/wire/codes.rs", &text)])));

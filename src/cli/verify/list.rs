@@ -85,7 +85,7 @@ impl<'a> Whole<'a> {
             devices,
             // No device at all is no evidence; `read` has refused it.
             verdict: verdict.unwrap_or(Verdict::Undecided),
-            checks,
+            checks: output::in_order(&checks),
             appraisal: appraisal.unwrap_or(AppraisalStatus::None),
             reasons,
             notes: devices.first().map(|device| device.notes.clone()).unwrap_or_default(),
@@ -123,22 +123,31 @@ impl<'a> Whole<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             page.push_str(&format!("device {at}\n{}\n", device.page()));
         }
-        page.push_str(&format!("all {} devices\n", self.devices.len()));
-        for note in &self.notes {
-            page.push_str(&format!("note: {note}\n"));
+        page.push_str(&format!("all {} devices\n{}", self.devices.len(), output::noted(&self.notes)));
+        for (at, device) in self.devices.iter().enumerate() {
+            page.push_str(&summary(at, device));
         }
         page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
         page.push_str(&format!("appraisal: {}\n", word(&self.appraisal)));
         let conclusion = Conclusion {
             verdict: self.verdict,
             appraisal: self.appraisal,
-            code: most_telling(&self.checks),
+            checks: &self.checks,
             reasons: &self.reasons,
             replaced: self.devices.iter().any(|device| !device.notes.is_empty()),
+            unasked: self.devices.iter().find_map(|device| device.unasked),
         };
         page.push_str(&format!("{}\n", conclusion.text()));
         page
     }
+}
+
+/// Says in a line how one device came out.
+fn summary(at: usize, device: &Judged) -> String {
+    let code = most_telling(&device.checks).map_or(String::new(), |code| format!(" ({code})"));
+    let identity = device.device.as_deref().unwrap_or("that shows no identity");
+    let (verdict, appraisal) = (word(&device.verdict()), word(&device.appraisal.status()));
+    format!("device {at}, {identity}: {verdict}{code}, {appraisal}\n")
 }
 
 /// Names the entries that show one and the same device.

@@ -3,7 +3,7 @@
 use super::Support;
 use crate::policy::catalogue::{Catalogue, Shown};
 use crate::policy::document::GpuRules;
-use crate::policy::reason::Reason;
+use crate::policy::reason::{Reason, listed};
 use crate::policy::view::{GpuView, View};
 use crate::protocol::facts::Switch;
 use crate::protocol::head::Operation;
@@ -34,7 +34,7 @@ pub(super) fn device(subject: Subject, gpu: &GpuView, rules: &GpuRules) -> Vec<R
         && !gpu.pdi.is_some_and(|pdi| chips.contains(&pdi))
     {
         let actual = gpu.pdi.map_or_else(absent, |pdi| pdi.to_string());
-        reasons.push(reason(Code::GpuChipNotListed).actual(actual));
+        reasons.push(reason(Code::GpuChipNotListed).expected(listed("gpu.chips", chips)).actual(actual));
     }
     reasons
 }
@@ -54,7 +54,8 @@ pub(super) fn combination(
                 let Shown { line, architecture, driver, vbios } = shown;
                 format!("{} {} driver {driver} VBIOS {vbios}", line.text(), architecture.text())
             });
-            Some(Reason::new(subject, Code::CombinationNotSupported).actual(actual))
+            let expected = "a combination of the catalogue or of gpu.combinations";
+            Some(Reason::new(subject, Code::CombinationNotSupported).expected(expected).actual(actual))
         }
     }
 }
@@ -92,5 +93,5 @@ fn shown<'a>(view: &View<'_>, gpu: &'a GpuView) -> Option<Shown<'a>> {
 pub(super) fn warnings(view: &View<'_>) -> Option<Reason> {
     let first = view.head.operation == Operation::Release && !view.head.keys.is_empty();
     let early = first && view.facts.is_some_and(|facts| facts.ready == Switch::On);
-    early.then(|| Reason::new(Subject::Request, Code::GpuReadyEarly))
+    early.then(|| Reason::new(Subject::Request, Code::GpuReadyEarly).expected("off").actual("on"))
 }

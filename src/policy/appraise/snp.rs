@@ -4,7 +4,7 @@ use crate::policy::document::{
     Acceptance, CodeRules, PlatformBit, Smt, SnpPlatform, TcbFloor, WorkloadRules,
 };
 use crate::policy::floor::tcbs;
-use crate::policy::reason::Reason;
+use crate::policy::reason::{Reason, listed};
 use crate::policy::view::CpuView;
 use crate::verify::Subject;
 use crate::verify::terms::{Line, Signer, SnpFields};
@@ -27,7 +27,11 @@ pub(super) fn platform(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptanc
 
 fn line(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<Reason> {
     let Some(line) = view.named_line() else {
-        return vec![reason(Code::SnpLineNotAllowed).actual("a line that nothing names")];
+        return vec![
+            reason(Code::SnpLineNotAllowed)
+                .expected("a line of cpu.snp.lines")
+                .actual("a line that nothing names"),
+        ];
     };
     let mut reasons = Vec::new();
     if !rules.lines.contains(&line) {
@@ -35,10 +39,14 @@ fn line(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<R
         reasons.push(reason(Code::SnpLineNotAllowed).expected(lines.join(" or ")).actual(line.text()));
     }
     match (line, milan) {
-        (Line::Milan, Acceptance::Refused) => reasons.push(reason(Code::MilanNotAccepted)),
+        (Line::Milan, Acceptance::Refused) => reasons.push(
+            reason(Code::MilanNotAccepted)
+                .expected("milan-root-extraction in accept_risks")
+                .actual(line.text()),
+        ),
         (Line::Milan, Acceptance::Expired(accepted)) => {
             let until = format!("{} until {}", accepted.id.text(), accepted.until);
-            reasons.push(reason(Code::RiskAcceptanceExpired).expected(until));
+            reasons.push(reason(Code::RiskAcceptanceExpired).expected(until).actual("a later time"));
         }
         (Line::Milan, Acceptance::Accepted(_)) | (Line::Genoa | Line::Turin, _) => {}
     }
@@ -99,7 +107,8 @@ fn bits(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let turin = view.named_line() == Some(Line::Turin);
     if platform_info.unknown() != 0 || (platform_info.iommu_write_safe() && !turin) {
-        reasons.push(reason(Code::SnpPlatformInfoUnknown).actual(platform_info));
+        let known = "the bits that are known for this line";
+        reasons.push(reason(Code::SnpPlatformInfoUnknown).expected(known).actual(platform_info));
     }
     if rules.require_alias_check && !platform_info.alias_check_complete() {
         reasons.push(
@@ -116,7 +125,8 @@ fn bits(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let hidden = platform_info.ciphertext_hiding() && policy.ciphertext_hiding();
     if rules.require_ciphertext_hiding && !hidden {
         let actual = format!("platform {platform_info}, guest policy {policy}");
-        reasons.push(reason(Code::SnpCiphertextHidingMissing).actual(actual));
+        let expected = "CIPHERTEXT_HIDING 1 in both";
+        reasons.push(reason(Code::SnpCiphertextHidingMissing).expected(expected).actual(actual));
     }
     if rules.require_page_swap_disable && !policy.page_swap_disable() {
         reasons.push(reason(Code::SnpPageSwapAllowed).expected("PAGE_SWAP_DISABLE 1").actual(policy));
@@ -136,17 +146,21 @@ fn bits(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
 fn chip(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if view.report.signer == Signer::Vlek {
-        let listed = view
+        let known = view
             .vlek_provider
             .is_some_and(|provider| rules.vlek_providers.iter().any(|known| known == provider));
-        if !listed {
+        if !known {
             let actual = view.vlek_provider.map_or("a provider that was not read".to_string(), foreign);
-            reasons.push(reason(Code::SnpVlekProviderNotListed).actual(actual));
+            let expected = listed("cpu.snp.vlek_providers", &rules.vlek_providers);
+            reasons.push(reason(Code::SnpVlekProviderNotListed).expected(expected).actual(actual));
         }
     }
     let chip = Digest::new(view.report.chip_id);
-    if rules.chips.as_ref().is_some_and(|chips| chip.is_zero() || !chips.contains(&chip)) {
-        reasons.push(reason(Code::SnpChipNotListed).actual(chip));
+    if let Some(chips) = &rules.chips
+        && (chip.is_zero() || !chips.contains(&chip))
+    {
+        let expected = listed("cpu.snp.chips", chips);
+        reasons.push(reason(Code::SnpChipNotListed).expected(expected).actual(chip));
     }
     reasons
 }
@@ -156,12 +170,16 @@ pub(super) fn code(report: &SnpFields, rules: &CodeRules) -> Vec<Reason> {
     match rules {
         CodeRules::Measurements { measurements } => match measurements.contains(&report.measurement) {
             true => Vec::new(),
-            false => vec![reason(Code::SnpMeasurementNotListed).actual(report.measurement)],
+            false => {
+                let expected = listed("cpu.snp.code.measurements", measurements);
+                vec![reason(Code::SnpMeasurementNotListed).expected(expected).actual(report.measurement)]
+            }
         },
         CodeRules::IdKeys { id_key_digests, guest_svn_least } => {
             let mut reasons = Vec::new();
             if !id_key_digests.contains(&report.id_key_digest) {
-                reasons.push(reason(Code::SnpIdKeyNotListed).actual(report.id_key_digest));
+                let expected = listed("cpu.snp.code.id_key_digests", id_key_digests);
+                reasons.push(reason(Code::SnpIdKeyNotListed).expected(expected).actual(report.id_key_digest));
             }
             if report.guest_svn < *guest_svn_least {
                 reasons
@@ -177,14 +195,17 @@ pub(super) fn workload(report: &SnpFields, rules: &WorkloadRules) -> Vec<Reason>
     let fixed_by_image = rules.host_data.is_empty() && rules.workload_in_image;
     match fixed_by_image || rules.host_data.contains(&report.host_data) {
         true => Vec::new(),
-        false => vec![reason(Code::SnpHostDataNotListed).actual(report.host_data)],
+        false => {
+            let expected = listed("cpu.snp.workload.host_data", &rules.host_data);
+            vec![reason(Code::SnpHostDataNotListed).expected(expected).actual(report.host_data)]
+        }
     }
 }
 
 /// What is acceptable and deserves a look.
 pub(super) fn warnings(report: &SnpFields) -> Vec<Reason> {
     match report.platform_info.smt() {
-        true => vec![reason(Code::SnpSmtOn).actual(report.platform_info)],
+        true => vec![reason(Code::SnpSmtOn).expected("SMT 0").actual(report.platform_info)],
         false => Vec::new(),
     }
 }

@@ -236,7 +236,8 @@ fn risks_are_accepted_by_id_person_and_date_alone() {
         assert_eq!(accepting(&risk).unwrap_err().code(), expected, "{risk}");
     }
     let twice = format!(
-        "id = 'rim-signer-on-hold'\n{whole}[[accept_risks]]\nid = 'rim-signer-on-hold'\nby = 'b'\nuntil = '2027-01-01T00:00:00Z'"
+        "id = 'rim-signer-on-hold'\n{whole}[[accept_risks]]\nid = 'rim-signer-on-hold'\nby = 'b'\n\
+         until = '2027-01-01T00:00:00Z'"
     );
     assert_eq!(accepting(&twice).unwrap_err().code(), Code::PolicyFieldInvalid);
 }

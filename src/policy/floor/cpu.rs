@@ -21,7 +21,8 @@ pub fn snp(report: &SnpFields, vmpl: Option<u8>) -> Vec<Reason> {
         reasons.push(reason(Code::SnpMigrationAgent).expected("all 0xff").actual(report.report_id_ma));
     }
     if !report.policy.reserved_one() || report.policy.reserved() != 0 {
-        reasons.push(reason(Code::SnpGuestPolicyReserved).actual(report.policy));
+        let expected = "bit 17 set, bits 63 to 26 clear";
+        reasons.push(reason(Code::SnpGuestPolicyReserved).expected(expected).actual(report.policy));
     }
     let expected = u32::from(vmpl.unwrap_or(0));
     if report.host_requested() {

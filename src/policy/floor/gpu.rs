@@ -53,7 +53,8 @@ pub(super) fn counted(gpus: &[Option<GpuView>], floor: GpuFloor) -> Vec<Reason> 
         if let Some(pdi) = pdi
             && pdis.iter().take(at).any(|earlier| *earlier == Some(*pdi))
         {
-            reasons.push(Reason::new(Subject::Gpu(at), Code::GpuDuplicateDevice).actual(pdi));
+            let reason = Reason::new(Subject::Gpu(at), Code::GpuDuplicateDevice);
+            reasons.push(reason.expected("each device once").actual(pdi));
         }
     }
     reasons
@@ -71,23 +72,30 @@ fn system(facts: &Facts) -> Vec<Reason> {
     let reason = |code| Reason::new(Subject::Request, code);
     let mut reasons = Vec::new();
     if facts.confidential != Switch::On {
-        reasons.push(reason(Code::GpuConfidentialOff));
+        reasons.push(reason(Code::GpuConfidentialOff).expected("on").actual("off"));
     }
     if facts.devtools != Switch::Off {
-        reasons.push(reason(Code::GpuDevtools));
+        reasons.push(reason(Code::GpuDevtools).expected("off").actual("on"));
     }
     match facts.multi_gpu {
         MultiGpu::None => {}
-        MultiGpu::NvlinkEncryption | MultiGpu::ProtectedPcie => reasons.push(reason(Code::GpuMultiMode)),
+        MultiGpu::NvlinkEncryption => {
+            reasons.push(reason(Code::GpuMultiMode).expected("none").actual("nvlink_encryption"));
+        }
+        MultiGpu::ProtectedPcie => {
+            reasons.push(reason(Code::GpuMultiMode).expected("none").actual("protected_pcie"));
+        }
     }
     if let Some(value) = &facts.visible_devices
         && let Some(code) = handle::visible_devices(value)
     {
-        reasons.push(reason(code).actual(format!("NVIDIA_VISIBLE_DEVICES {}", foreign(value))));
+        let actual = format!("NVIDIA_VISIBLE_DEVICES {}", foreign(value));
+        reasons.push(reason(code).expected("whole GPUs").actual(actual));
     }
     for hint in &facts.hints {
         if let Some(code) = handle::hint(hint) {
-            reasons.push(reason(code).actual(format!("{} {}", foreign(&hint.name), foreign(&hint.value))));
+            let actual = format!("{} {}", foreign(&hint.name), foreign(&hint.value));
+            reasons.push(reason(code).expected("no sign of sharing").actual(actual));
         }
     }
     reasons
@@ -101,7 +109,8 @@ fn listed(facts: &Facts) -> Vec<Reason> {
             other.pdi == device.pdi || other.uuid == device.uuid || other.pci_address == device.pci_address
         };
         if facts.devices.iter().take(at).any(same) {
-            reasons.push(Reason::new(Subject::Request, Code::GpuDuplicateDevice).actual(format!(
+            let reason = Reason::new(Subject::Request, Code::GpuDuplicateDevice);
+            reasons.push(reason.expected("each device once").actual(format!(
                 "{} {}",
                 device.pdi,
                 foreign(&device.uuid)
@@ -139,7 +148,8 @@ fn functions(facts: &Facts, gpus: &[Option<GpuView>]) -> Vec<Reason> {
                 && gpus.iter().flatten().any(|gpu| gpu.pdi == Some(device.pdi))
         });
         if !shown {
-            reasons.push(reason(Code::GpuFunctionWithoutEvidence, function));
+            let expected = "evidence and facts of the device on this function";
+            reasons.push(reason(Code::GpuFunctionWithoutEvidence, function).expected(expected));
         }
     }
     for device in &facts.devices {
@@ -219,10 +229,10 @@ fn device_state(subject: Subject, device: &DeviceFacts, floor: GpuFloor) -> Vec<
     let reason = |code| Reason::new(subject, code);
     let mut reasons = Vec::new();
     if device.mig_current != Switch::Off {
-        reasons.push(reason(Code::GpuMigEnabled));
+        reasons.push(reason(Code::GpuMigEnabled).expected("off").actual("on"));
     }
     if device.mig_pending != Switch::Off {
-        reasons.push(reason(Code::GpuMigPending));
+        reasons.push(reason(Code::GpuMigPending).expected("off").actual("on"));
     }
     if device.mig_instances != 0 {
         reasons.push(reason(Code::GpuMigInstance).expected(0).actual(device.mig_instances));
@@ -242,10 +252,10 @@ fn device_state(subject: Subject, device: &DeviceFacts, floor: GpuFloor) -> Vec<
         reasons.push(reason(code).expected(expected).actual(device.virtualization.text()));
     }
     if device.confidential != Switch::On {
-        reasons.push(reason(Code::GpuConfidentialOff));
+        reasons.push(reason(Code::GpuConfidentialOff).expected("on").actual("off"));
     }
     if device.devtools != Switch::Off {
-        reasons.push(reason(Code::GpuDevtools));
+        reasons.push(reason(Code::GpuDevtools).expected("off").actual("on"));
     }
     if floor.first_release && device.compute_processes != 0 {
         reasons.push(reason(Code::GpuProcessPresent).expected(0).actual(device.compute_processes));

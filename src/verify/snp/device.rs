@@ -51,10 +51,13 @@ pub(super) fn tcb_order(report: &Report) -> Check {
     }
 }
 
-/// Checks that the report names a signing key at all; needs no certificate.
+/// Checks that the report names a signing key at all, and the chip whose key it is; needs no certificate.
 pub(super) fn signer(report: &Report) -> Check {
     let name = CheckName::Identity;
     match report.signer {
+        Signer::Vcek if report.chip_id_masked() => {
+            Check::fail(name, Code::SnpChipIdMasked).expected("a CHIP_ID").actual("zero")
+        }
         Signer::Vcek | Signer::Vlek => Check::pass(name),
         Signer::Unsigned => {
             Check::fail(name, Code::SnpReportUnsigned).expected("VCEK or VLEK").actual("none")

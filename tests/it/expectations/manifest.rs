@@ -63,7 +63,7 @@ fn nvidia_difference(case: &Case, manifest: &Value) -> Option<String> {
     let accepts = text.starts_with("accept cryptographically");
     let today_rejected = text.contains("today the verdict is REJECT");
     let agrees = if rejects {
-        case.verdict == "refused"
+        case.verdict == "refused" && facts_agree(case, manifest, own).is_none()
     } else if accepts {
         // The window in which the manifest accepts ends with the driver RIM's signer.
         match today_rejected && case.at.as_str() >= "2026-06-01T02:08:30Z" {
@@ -75,15 +75,18 @@ fn nvidia_difference(case: &Case, manifest: &Value) -> Option<String> {
         let held = case.verdict == "undecided" || case.verdict == "refused";
         let refuses_mode = text.contains("refuse under") && text.contains("mode undetermined")
             || ["PPCIE", "MPT"].iter().any(|mode| text.contains(&format!("{mode} -> refuse")));
-        let crypto = facts_agree(case, own);
+        let crypto = facts_agree(case, manifest, own);
         held && crypto.is_none() && (!refuses_mode || case.appraisal == "contraindicated")
     };
-    (!agrees).then(|| format!("the manifest says {text}; {:?}", facts_agree(case, own)))
+    (!agrees).then(|| format!("the manifest says {text}; {:?}", facts_agree(case, manifest, own)))
 }
 
 /// Compares checks with what other tools found in the same file: signature, chain, firmware id.
-fn facts_agree(case: &Case, own: &Value) -> Option<String> {
-    let all = match &own["facts"] {
+///
+/// Of a report that is there as text and as bytes, the manifest gives the facts beside the text.
+fn facts_agree(case: &Case, manifest: &Value, own: &Value) -> Option<String> {
+    let text = own["path"].as_str().unwrap().replace("report.bin", "report.hex.txt");
+    let all = match &by_id(manifest, "files", "path", &text).unwrap_or(own)["facts"] {
         Value::Array(list) => list.clone(),
         Value::Null => Vec::new(),
         one => vec![one.clone()],

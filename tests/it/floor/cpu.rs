@@ -7,7 +7,8 @@ use claviger::wire::Code::{self, *};
 use super::{Case, all, denied, undecided};
 use crate::support::Plan;
 
-const NO_REPORT: &str = "a report that does not parse is no CPU evidence, and commits to nothing";
+const NO_REPORT: &str =
+    "a report that does not parse is no CPU evidence, commits to nothing, and is in no supported combination";
 const DAY_S: i64 = 86_400;
 
 /// Certifies the chip's key anew, with one field changed.
@@ -16,7 +17,13 @@ fn vcek(plan: &mut Plan, change: impl FnOnce(&mut VcekFields)) {
     let mut fields = amd.vcek_fields(&plan.machine.chip);
     change(&mut fields);
     let der = amd.vcek(&plan.machine.chip, &fields).unwrap();
-    plan.files = Some(Box::new(move |files| files.vek = der));
+    sends(plan, vec![der]);
+}
+
+/// Lets the guest send these certificates, and nothing be at hand beside them.
+fn sends(plan: &mut Plan, certificates: Vec<Vec<u8>>) {
+    plan.sent_certificates = certificates;
+    plan.given = Some(Box::new(|given| given.amd.veks.clear()));
 }
 
 /// Gives another revocation list.
@@ -32,7 +39,7 @@ fn levels(plan: &Plan, change: impl FnOnce(&mut Tcb)) -> Option<[u8; 8]> {
     Some(tcb.bytes(plan.vendors.amd.line))
 }
 
-const fn unread(name: &'static str, codes: &'static [Code; 3], change: fn(&mut Plan)) -> Case {
+const fn unread(name: &'static str, codes: &'static [Code; 4], change: fn(&mut Plan)) -> Case {
     all(name, codes, NO_REPORT, change)
 }
 
@@ -108,12 +115,12 @@ pub const CASES: &[Case] = &[
         }));
         plan.files = Some(files);
     }),
-    denied("revocation list ended", &[SnpCrlStale], |plan| crl(plan, -2 * DAY_S, -1, &[])),
-    denied("revocation list not begun", &[SnpCrlNotYetValid], |plan| crl(plan, 1, DAY_S, &[])),
+    undecided("revocation list ended", &[SnpCrlStale], |plan| crl(plan, -2 * DAY_S, -1, &[])),
+    undecided("revocation list not begun", &[SnpCrlNotYetValid], |plan| crl(plan, 1, DAY_S, &[])),
     denied("revocation list altered", &[SnpCrlSignature], |plan| {
         plan.files = Some(Box::new(|files| *files.crl.last_mut().unwrap() ^= 1));
     }),
-    denied("revocation list cut", &[SnpCrlMalformed], |plan| {
+    undecided("revocation list cut", &[SnpCrlMissing], |plan| {
         plan.files = Some(Box::new(|files| files.crl.truncate(200)));
     }),
     undecided("no revocation list", &[SnpCrlMissing], |plan| {
@@ -131,13 +138,13 @@ pub const CASES: &[Case] = &[
         vcek(plan, |fields| fields.window.not_before = now.plus(301));
     }),
     denied("certificate cut", &[CertificateMalformed], |plan| {
-        plan.files = Some(Box::new(|files| files.vek.truncate(300)));
+        let mut cut = plan.machine.chip.vcek_der().to_vec();
+        cut.truncate(300);
+        sends(plan, vec![cut]);
     }),
     denied("too many certificates", &[SnpEndorsementsTooMany], |plan| {
-        plan.given = Some(Box::new(|given| {
-            let vek = given.amd.veks[0].clone();
-            given.amd.veks.resize_with(5, || vek.clone());
-        }));
+        let own = plan.machine.chip.vcek_der().to_vec();
+        sends(plan, vec![own; 5]);
     }),
     denied("certificate without hwID", &[SnpVekExtensionMissing], |plan| {
         vcek(plan, |fields| fields.hwid = None);
@@ -151,26 +158,54 @@ pub const CASES: &[Case] = &[
     denied("VCEK and VLEK at once", &[SnpVekKind], |plan| {
         vcek(plan, |fields| fields.csp_id = Some("aws".to_string()));
     }),
-    unread("report empty", &[SnpReportLength, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.report_given = Some(Box::new(Vec::clear));
-    }),
-    unread("report with one byte more", &[SnpReportLength, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.report_given = Some(Box::new(|report| report.push(0)));
-    }),
-    unread("report version", &[SnpReportVersion, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.machine.snp.version = 6;
-    }),
-    unread("signature algorithm", &[SnpSignatureAlgorithm, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.machine.snp.signature_algo = 2;
-    }),
-    unread("reserved byte", &[SnpReservedNotZero, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.machine.snp.overwritten = vec![(0x4c, vec![1])];
-    }),
-    unread("unknown CPU", &[SnpProductUnknown, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.machine.snp.cpuid = Some([0x19, 0x50, 0]);
-    }),
-    unread("unknown generation", &[SnpGenerationUnknown, ReportDataMismatch, CpuEvidenceMissing], |plan| {
-        plan.machine.snp.version = 2;
-        plan.machine.snp.overwritten = vec![(0x3b, vec![1])];
-    }),
+    unread(
+        "report empty",
+        &[SnpReportLength, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.report_given = Some(Box::new(Vec::clear));
+        },
+    ),
+    unread(
+        "report with one byte more",
+        &[SnpReportLength, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.report_given = Some(Box::new(|report| report.push(0)));
+        },
+    ),
+    unread(
+        "report version",
+        &[SnpReportVersion, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.machine.snp.version = 6;
+        },
+    ),
+    unread(
+        "signature algorithm",
+        &[SnpSignatureAlgorithm, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.machine.snp.signature_algo = 2;
+        },
+    ),
+    unread(
+        "reserved byte",
+        &[SnpReservedNotZero, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.machine.snp.overwritten = vec![(0x4c, vec![1])];
+        },
+    ),
+    unread(
+        "unknown CPU",
+        &[SnpProductUnknown, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.machine.snp.cpuid = Some([0x19, 0x50, 0]);
+        },
+    ),
+    unread(
+        "unknown generation",
+        &[SnpGenerationUnknown, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
+        |plan| {
+            plan.machine.snp.version = 2;
+            plan.machine.snp.overwritten = vec![(0x3b, vec![1])];
+        },
+    ),
 ];

@@ -84,11 +84,16 @@ pub const CASES: &[Case] = &[
         function(plan, "2:0.0", "030200");
     }),
     denied("no function at all", &[FactsDisagreePci], |plan| plan.facts.pci_functions.clear()),
-    denied("no device at all", &[FactsDisagreeCount], |plan| {
-        // What stands on the bus goes as well: a hidden GPU has a code of its own.
-        plan.facts.pci_functions.clear();
-        plan.facts.devices.clear();
-    }),
+    all(
+        "no device at all",
+        &[FactsDisagreeCount, FactsDisagreePdi],
+        "the evidence is then of a device that the facts do not have",
+        |plan| {
+            // What stands on the bus goes as well: a hidden GPU has a code of its own.
+            plan.facts.pci_functions.clear();
+            plan.facts.devices.clear();
+        },
+    ),
     denied("a driver of another version", &[FactsDisagreeDriver], |plan| {
         plan.facts.driver_version = "580.95.05".to_string();
     }),

@@ -146,7 +146,7 @@ pub const CASES: &[Case] = &[
     denied("a device that the responder does not know", &[OcspUnknownStatus], |plan| {
         answer(plan, "device-0-1", |fields| fields.status = OcspStatus::Unknown);
     }),
-    denied("an answer that has ended", &[OcspStale], |plan| {
+    undecided("an answer that has ended", &[OcspStale], |plan| {
         let now = plan.now;
         answer(plan, "device-0-1", |fields| {
             fields.this_update = now.plus(-LIFETIME_S - 1);

@@ -1,0 +1,25 @@
+//! Nobody outside of the crate grants, not even with verified claims in hand.
+// expect: E0451 Granted` are private
+
+use claviger::identity::Fresh;
+use claviger::policy::catalogue::Risk;
+use claviger::policy::document::{Binding, LeaseTerms, Selector};
+use claviger::policy::{Granted, Reason, Support};
+use claviger::verify::{Claims, Verified};
+use claviger::wire::Digest;
+
+pub struct Wish {
+    claims: Verified<Claims<Fresh>>,
+    policy: Digest<32>,
+    selectors: Vec<Selector>,
+    lease: LeaseTerms,
+    binding: Binding,
+    support: Support,
+    risks: Vec<Risk>,
+    warnings: Vec<Reason>,
+}
+
+pub fn mint(wish: Wish) -> Granted {
+    let Wish { claims, policy, selectors, lease, binding, support, risks, warnings } = wish;
+    Granted { claims, policy, selectors, lease, binding, support, risks, warnings, approvals: 0 }
+}

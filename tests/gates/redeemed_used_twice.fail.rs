@@ -1,0 +1,17 @@
+//! One challenge, claimed once, reserves once.
+// expect: E0382 use of moved value: `redeemed`
+
+use claviger::lease::{Holding, Leases, Quotas, Redeemed, Standing, hold};
+use claviger::policy::Granted;
+use claviger::wire::UnixSeconds;
+use claviger::wire::txn::{StoreError, Txn};
+
+pub fn reserve<'t, T: Leases + Quotas + Standing>(
+    txn: &mut Txn<'t, T>,
+    now: UnixSeconds,
+    redeemed: Redeemed<'t>,
+    granted: (Granted, Granted),
+) -> Result<Holding<'t>, StoreError> {
+    let _first = hold(txn, now, redeemed, granted.0)?;
+    hold(txn, now, redeemed, granted.1)
+}

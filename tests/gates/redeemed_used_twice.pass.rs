@@ -1,0 +1,15 @@
+//! One challenge, claimed once, reserves once.
+
+use claviger::lease::{Holding, Leases, Quotas, Redeemed, Standing, hold};
+use claviger::policy::Granted;
+use claviger::wire::UnixSeconds;
+use claviger::wire::txn::{StoreError, Txn};
+
+pub fn reserve<'t, T: Leases + Quotas + Standing>(
+    txn: &mut Txn<'t, T>,
+    now: UnixSeconds,
+    redeemed: Redeemed<'t>,
+    granted: Granted,
+) -> Result<Holding<'t>, StoreError> {
+    hold(txn, now, redeemed, granted)
+}

@@ -1,0 +1,17 @@
+//! What a replay would have granted reserves nothing.
+// expect: E0308 mismatched types
+
+use claviger::identity::Replayed;
+use claviger::lease::{Holding, Leases, Quotas, Redeemed, Standing, hold};
+use claviger::policy::Granted;
+use claviger::wire::UnixSeconds;
+use claviger::wire::txn::{StoreError, Txn};
+
+pub fn reserve<'t, T: Leases + Quotas + Standing>(
+    txn: &mut Txn<'t, T>,
+    now: UnixSeconds,
+    redeemed: Redeemed<'t>,
+    granted: Granted<Replayed>,
+) -> Result<Holding<'t>, StoreError> {
+    hold(txn, now, redeemed, granted)
+}

@@ -1,0 +1,161 @@
+//! The listings in `tests/cmd`: what a person sees of each command, and of each error that a person can cause.
+//!
+//! A listing begins with the command line; then exit status, standard output and standard error follow. Commands run in
+//! a folder of simulated evidence that this test mints; what is random in it is written as `<n hex digits>`.
+//! `CLAVIGER_BLESS=1` writes what came out: read the difference before it is committed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
+use serde_json::{Value, json};
+
+use super::scratch::{Scratch, pem};
+
+const NONCE: [u8; 32] = [0x42; 32];
+const REPORT_DATA: [u8; 64] = [0x17; 64];
+/// Longer runs of hex digits are keys, digests and identities: new in each run, or of no interest.
+const HEX_MIN: usize = 16;
+
+#[test]
+fn each_command_shows_what_its_listing_says() {
+    let scratch = Scratch::new("cmd");
+    mint(&scratch);
+    let bless = std::env::var_os("CLAVIGER_BLESS").is_some();
+    let listings = listings();
+    assert!(listings.len() > 40, "{}", listings.len());
+    let mut wrong = Vec::new();
+    for path in &listings {
+        let listing = std::fs::read_to_string(path).unwrap();
+        let call = listing.lines().next().and_then(|line| line.strip_prefix("$ claviger")).unwrap();
+        let shown = shown(call, &scratch);
+        if bless {
+            std::fs::write(path, &shown).unwrap();
+        } else if shown != listing {
+            wrong.push(format!("{}:\n{}", path.display(), difference(&listing, &shown)));
+        }
+    }
+    println!("listings: {} of {}", listings.len() - wrong.len(), listings.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_exit_status_of_a_command_has_a_listing() {
+    let mut seen = BTreeSet::new();
+    for path in listings() {
+        let listing = std::fs::read_to_string(path).unwrap();
+        seen.extend(listing.lines().find_map(|line| line.strip_prefix("exit ")).map(str::to_string));
+    }
+    assert_eq!(seen, ["0", "1", "2", "3"].map(str::to_string).into());
+}
+
+fn listings() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd");
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn shown(call: &str, scratch: &Scratch) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_claviger"))
+        .args(call.split_whitespace())
+        .current_dir(scratch.path())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| without_hex(std::str::from_utf8(bytes).unwrap());
+    let mut shown = format!("$ claviger{call}\nexit {}\n", output.status.code().unwrap());
+    for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        if !bytes.is_empty() {
+            shown.push_str(&format!("--- {name}\n{}", text(bytes)));
+        }
+    }
+    shown
+}
+
+/// Writes each long run of hex digits as its length.
+fn without_hex(text: &str) -> String {
+    let mut out = String::new();
+    let mut run = String::new();
+    for next in text.chars().map(Some).chain([None]) {
+        match next {
+            Some(digit) if digit.is_ascii_hexdigit() => run.push(digit),
+            other => {
+                match run.len() < HEX_MIN {
+                    true => out.push_str(&run),
+                    false => out.push_str(&format!("<{} hex digits>", run.len())),
+                }
+                run.clear();
+                out.extend(other);
+            }
+        }
+    }
+    // Trailing blanks do not survive editors.
+    let lines: Vec<&str> = out.split('\n').map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+fn difference(expected: &str, actual: &str) -> String {
+    let mut lines = Vec::new();
+    let (expected, actual): (Vec<_>, Vec<_>) = (expected.lines().collect(), actual.lines().collect());
+    for at in 0..expected.len().max(actual.len()) {
+        let (left, right) = (expected.get(at).unwrap_or(&""), actual.get(at).unwrap_or(&""));
+        if left != right {
+            lines.push(format!("  line {}\n    - {left}\n    + {right}", at + 1));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Mints a machine with two GPUs and writes its evidence in every form that people have.
+fn mint(scratch: &Scratch) {
+    let vendors = Vendors::shared().unwrap();
+    let machine = Machine::new(vendors, 2).unwrap();
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let files = machine.endorsements(vendors, vendors.now).unwrap();
+    for (name, bytes) in files.named() {
+        write(&name, &bytes);
+    }
+    write("device-root.der", vendors.nvidia.device_root_der());
+    write("rim-root.der", vendors.nvidia.rim_root_der());
+    write("vek.pem", pem(&files.vek).as_bytes());
+    write("chain.pem", format!("{}{}", pem(&files.ask), pem(&files.ark)).as_bytes());
+    let report = machine.cpu_report(REPORT_DATA).unwrap();
+    write("report.bin", &report);
+    write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
+    write("report.b64", STANDARD.encode(&report).as_bytes());
+    write("report.b64url", URL_SAFE_NO_PAD.encode(&report).as_bytes());
+    write("short.bin", &report[..1183]);
+    let debug = SnpFields { policy: machine.snp.policy | 1 << 19, ..machine.snp.clone() };
+    write("debug.bin", &machine.chip.report(&debug).unwrap());
+    let shown = machine.gpu_reports(NONCE).unwrap();
+    let entry = |shown: &GpuEvidence| {
+        json!({
+            "evidence": STANDARD.encode(&shown.report),
+            "certificate": STANDARD.encode(&shown.chain_pem),
+            "arch": "HOPPER",
+        })
+    };
+    write("gpu.bin", &shown[0].report);
+    write("gpu.pem", &shown[0].chain_pem);
+    let list = |name: &str, list: Value| write(name, list.to_string().as_bytes());
+    list("one.json", json!([entry(&shown[0])]));
+    list("two.json", json!({ "nonce": "", "evidence_list": [entry(&shown[0]), entry(&shown[1])] }));
+    list("twice.json", json!([entry(&shown[0]), entry(&shown[1]), entry(&shown[0])]));
+    let mut altered = shown[1].clone();
+    *altered.report.last_mut().unwrap() ^= 1;
+    list("second-altered.json", json!([entry(&shown[0]), entry(&altered)]));
+    list("none.json", json!([]));
+    list("seventeen.json", json!(vec![entry(&shown[0]); 17]));
+    list("object.json", json!({ "evidence": [] }));
+    list("no-base64.json", json!([{ "evidence": "%", "certificate": "" }]));
+    list("no-certificate.json", json!([{ "evidence": "AAAA" }]));
+    write("deep.json", "[".repeat(100_000).as_bytes());
+    write("empty", b"");
+    write("words.txt", b"This is no evidence.\n");
+    write("large", &vec![0; 1024 * 1024 + 1]);
+    std::fs::create_dir(scratch.path().join("folder")).unwrap();
+}

@@ -1,0 +1,141 @@
+//! README.md tells the truth: its commands and options exist, its examples run, its configurations are read.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::scratch::Scratch;
+
+const README: &str = include_str!("../../README.md");
+
+fn claviger(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).join("\n")
+}
+
+/// The lines of indented blocks that call `claviger`, each as words; a line that ends in `\` goes on.
+fn commands() -> Vec<Vec<String>> {
+    let joined = README.replace("\\\n", " ");
+    let called = joined.lines().filter_map(|line| line.strip_prefix("    claviger "));
+    called
+        .map(|line| line.split_whitespace().map(|word| word.trim_matches('\'').to_string()).collect())
+        .collect()
+}
+
+/// The configuration that follows a text.
+fn configuration(after: &str) -> &'static str {
+    let (_, rest) = README.split_once(after).unwrap();
+    let (_, rest) = rest.split_once("```toml\n").unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+#[test]
+fn every_command_and_option_of_the_readme_exists() {
+    let commands = commands();
+    assert!(commands.len() >= 15, "{commands:?}");
+    for words in commands {
+        let has_second = ["audit", "identity", "key", "policy", "verify"].contains(&words[0].as_str());
+        let mut help: Vec<&str> =
+            words.iter().take(1 + usize::from(has_second)).map(String::as_str).collect();
+        help.push("--help");
+        let output = claviger(&help);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+        let page = said(&output);
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            assert!(
+                page.contains(&format!("{option} ")) || page.contains(&format!("{option}\n")),
+                "{words:?}: {option}"
+            );
+        }
+    }
+}
+
+#[test]
+fn commands_of_the_readme_that_need_nothing_run() {
+    let alone = |words: &&Vec<String>| {
+        ["catalogue", "explain"].contains(&words[0].as_str()) || words[..2] == ["policy", "check"]
+    };
+    let commands = commands();
+    let alone: Vec<_> = commands.iter().filter(alone).collect();
+    assert!(alone.len() >= 3, "{commands:?}");
+    for words in alone {
+        let output = claviger(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn every_policy_that_is_shipped_passes_the_check() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+    let mut checked = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "toml") && !path.ends_with("catalogue.toml") {
+            let output = claviger(&["policy", "check", path.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(0), "{}: {}", path.display(), said(&output));
+            checked += 1;
+        }
+    }
+    assert!(checked >= 2);
+}
+
+#[test]
+fn the_deployment_of_the_readme_is_taken_as_it_stands() {
+    let scratch = Scratch::new("readme");
+    let place = |name: &str| scratch.path().join(name).to_str().unwrap().to_string();
+    let output = claviger(&["init", "--dir", &place("claviger")]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+
+    let service = configuration("`service.toml`").replace("/var/lib", scratch.path().to_str().unwrap());
+    std::fs::write(place("service.toml"), service).unwrap();
+    std::fs::write(place("model.key"), [7; 32]).unwrap();
+    let config = place("service.toml");
+    let steps: [&[&str]; 5] = [
+        &["policy", "activate", "--config", &config, "policies/genoa-h100.toml"],
+        &[
+            "key",
+            "add",
+            "--config",
+            &config,
+            "--tenant",
+            "acme",
+            "--key",
+            "models/llama",
+            "--selector",
+            "models/*",
+            "--from",
+            &place("model.key"),
+        ],
+        &["policy", "list", "--config", &config, "--tenant", "acme"],
+        &["key", "list", "--config", &config, "--tenant", "acme"],
+        &[
+            "audit",
+            "verify",
+            "--database",
+            &place("claviger/store.db"),
+            "--service",
+            &place("claviger/service/service.json"),
+        ],
+    ];
+    for step in steps {
+        let output = claviger(step);
+        assert_eq!(output.status.code(), Some(0), "{step:?}: {}", said(&output));
+    }
+
+    let pins = claviger(&["identity", "show", "--dir", &place("claviger")]);
+    let pins = String::from_utf8(pins.stdout).unwrap();
+    let (pins, _) = pins.split_once("\n}").unwrap();
+    std::fs::write(place("pins.json"), format!("{pins}\n}}")).unwrap();
+    let anchor = rcgen::generate_simple_self_signed(vec!["keys.example.com".to_string()]).unwrap();
+    std::fs::write(place("ca.pem"), anchor.cert.pem()).unwrap();
+    let agent = configuration("`agent.toml`")
+        .replace("/etc/claviger/ca.pem", &place("ca.pem"))
+        .replace("/etc/claviger/pins.json", &place("pins.json"));
+    std::fs::write(place("agent.toml"), agent).unwrap();
+    let output = claviger(&["agent", "--config", &place("agent.toml")]);
+    assert!(said(&output).contains("the configuration is good"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
