@@ -144,16 +144,16 @@ impl<F: Freshness> Guest<F> {
         now: UnixSeconds,
         age_s_max: i64,
     ) -> Self {
-        let stale = self
-            .cpu
-            .checks()
-            .named(CheckName::Validity)
-            .is_some_and(|check| (check.outcome, check.code) == (Outcome::Fail, Some(Code::SnpCrlStale)));
+        let revocation = self.cpu.checks().named(CheckName::Revocation);
+        let stale = revocation
+            .is_some_and(|check| (check.outcome, check.code) == (Outcome::Unknown, Some(Code::SnpCrlStale)));
         let Some(Cpu::Snp(snp)) = self.cpu.shown().filter(|_| stale) else { return self };
         let report = snp.report.clone();
         let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
         let Verifier { roots, warm } = verifier;
-        let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max).map(Cpu::Snp);
+        let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max)
+            .withhold(&OUTSIDE_WINDOW)
+            .map(Cpu::Snp);
         Self { cpu, ..self }
     }
 
