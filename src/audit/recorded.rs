@@ -3,7 +3,7 @@
 use super::append::Appended;
 use super::ledger::{KeptReply, Ledger};
 use crate::identity::Fresh;
-use crate::verify::Claims;
+use crate::wire::Digest;
 use crate::wire::txn::{Staged, StoreError, Txn};
 
 /// A reply, ready to be sent.
@@ -35,17 +35,17 @@ impl<'t> Appended<'t> {
     pub fn kept<T: Ledger>(
         self,
         txn: &mut Txn<'t, T>,
-        claims: &Claims<Fresh>,
+        fresh: &Fresh,
+        bundle: Digest<32>,
         reply: Reply,
     ) -> Result<Staged<'t, Recorded>, StoreError> {
         let bytes = [&reply.status.to_be_bytes()[..], &reply.body].concat();
-        let kept =
-            KeptReply { bundle: claims.bundle().digest(), bytes, until: claims.freshness().expires_at() };
-        txn.ports().keep_reply(claims.freshness().id(), &kept)?;
+        let kept = KeptReply { bundle, bytes, until: fresh.expires_at() };
+        txn.ports().keep_reply(fresh.id(), &kept)?;
         Ok(txn.stage(Recorded { reply }))
     }
 
-    /// Gives a reply that is not kept: to an operator, a stranger, or an instance that ends its lease.
+    /// Gives a reply that is not kept: to an operator, or to a guest whose challenge is another bundle's.
     pub fn told<T>(self, txn: &mut Txn<'t, T>, reply: Reply) -> Staged<'t, Recorded> {
         txn.stage(Recorded { reply })
     }
@@ -61,10 +61,11 @@ impl<'t> Appended<'t> {
 /// Errors: `Corrupt` for bytes that `kept` did not write; those of the store.
 pub fn again<'t, T: Ledger>(
     txn: &mut Txn<'t, T>,
-    claims: &Claims<Fresh>,
+    fresh: &Fresh,
+    bundle: &Digest<32>,
 ) -> Result<Option<Staged<'t, Recorded>>, StoreError> {
-    let Some(kept) = txn.ports().reply(claims.freshness().id())? else { return Ok(None) };
-    if kept.bundle != claims.bundle().digest() {
+    let Some(kept) = txn.ports().reply(fresh.id())? else { return Ok(None) };
+    if kept.bundle != *bundle {
         return Ok(None);
     }
     let Some((status, body)) = kept.bytes.split_first_chunk() else {

@@ -47,11 +47,27 @@ impl Memory {
         Ok(Some(Remembered { size: note.size, root: note.root }))
     }
 
-    /// Remembers a checkpoint: whole or not at all.
+    /// Remembers a checkpoint, whole or not at all; never an older one, or another of the same size, in the place of
+    /// what is remembered.
     ///
-    /// Errors: `Failure::Unavailable` if it cannot be written.
+    /// Errors: `Failure::Usage` if it contradicts what is remembered; `Failure::Unavailable` if it cannot be written.
     pub fn write(&self, seen: &Remembered) -> Result<(), Failure> {
         let wrong = |what: String| Failure::Unavailable(format!("{}: {what}", self.path.display()));
+        if let Some(before) = self.read()? {
+            if before == *seen {
+                return Ok(());
+            }
+            if seen.size <= before.size {
+                return Err(Failure::Usage(format!(
+                    "{}: the log had {} entries under root {}; now it has {} under root {}",
+                    self.path.display(),
+                    before.size,
+                    before.root,
+                    seen.size,
+                    seen.root
+                )));
+            }
+        }
         let note = Note { size: seen.size, root: seen.root };
         let text = serde_json::to_vec(&note).map_err(|error| wrong(error.to_string()))?;
         let temporary = self.path.with_extension("new");

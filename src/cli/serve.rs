@@ -13,13 +13,23 @@ use tokio::task::JoinHandle;
 use super::assemble::{self, Embedded};
 use super::config::Config;
 use super::{Failure, Status, remembered};
+use crate::audit::ledger::Ledger as _;
+use crate::audit::verify::Remembered;
 use crate::custody::lockdown;
 use crate::http::{guest, health, listen, log, operator};
 use crate::release::service::Service;
 use crate::verify::Roots;
+use crate::wire::time::Clock as _;
+use crate::wire::txn::{StoreError, Transact as _};
 
-/// Seconds between two notes of the log's newest checkpoint outside the database.
-const REMEMBER_S: u64 = 5;
+/// Seconds between two looks after the service.
+const TEND_S: u64 = 1;
+/// Looks between two notes of the log's newest checkpoint outside the database.
+const REMEMBER_BEATS: u64 = 5;
+/// Looks between two sweeps.
+const SWEEP_BEATS: u64 = 10;
+/// Seconds for which windows of quotas are kept; the longest is a minute.
+const QUOTAS_KEPT_S: i64 = 3_600;
 
 #[derive(Args)]
 pub struct Serve {
@@ -138,6 +148,7 @@ impl Running {
 ///
 /// Errors: `Failure`.
 pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
+    let (guest_wire, operator_wire) = (assemble::wire(&config.guest)?, assemble::wire(&config.operator)?);
     let service = assemble::service(config, roots).await?;
     let memory = remembered::Memory::new(&config.service.dir);
     let seen = memory.read()?;
@@ -164,16 +175,11 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     let mut tasks = vec![
         tokio::spawn(listen::serve(
             guest_listener,
-            assemble::wire(&config.guest)?,
+            guest_wire,
             guest::routes(service.clone()),
             stopped.clone(),
         )),
-        tokio::spawn(listen::serve(
-            operator_listener,
-            assemble::wire(&config.operator)?,
-            operator_routes,
-            stopped.clone(),
-        )),
+        tokio::spawn(listen::serve(operator_listener, operator_wire, operator_routes, stopped.clone())),
         tokio::spawn(listen::serve(
             health_listener,
             listen::Wire::Plain,
@@ -184,8 +190,7 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     if let Some(signed) = assemble::open(&service, seen).await? {
         memory.write(&signed)?;
     }
-    let remembering = remember(service.clone(), memory, stopped);
-    tasks.push(tokio::spawn(remembering));
+    tasks.push(tokio::spawn(tend(service.clone(), memory, stopped)));
     Ok(Running {
         addresses,
         #[cfg(feature = "sim")]
@@ -195,27 +200,73 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     })
 }
 
-/// Notes the newest checkpoint outside the database, so that an older copy of it is recognised.
-async fn remember(
+/// Looks after the service while it runs: verifies the log again after a fault, notes the newest checkpoint outside the
+/// database so that an older copy of it is recognised, records leases that lapsed, sweeps what is over.
+async fn tend(
     service: Arc<Service<Embedded>>,
     memory: remembered::Memory,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let mut beat: u64 = 0;
     loop {
         let stopping = tokio::select! {
             _ = stopped.changed() => true,
-            () = tokio::time::sleep(Duration::from_secs(REMEMBER_S)) => false,
+            () = tokio::time::sleep(Duration::from_secs(TEND_S)) => false,
         };
-        match crate::release::standing::head(&service).await {
-            Ok((size, root)) => {
-                if let Err(failure) = memory.write(&crate::audit::verify::Remembered { size, root }) {
-                    tracing::warn!(%failure, "the newest checkpoint was not noted");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the newest checkpoint was not read"),
+        beat = beat.wrapping_add(1);
+        if !service.is_open() && !stopping {
+            reopen(&service, &memory).await;
+        }
+        if stopping || beat.is_multiple_of(REMEMBER_BEATS) {
+            remember(&service, &memory).await;
         }
         if stopping {
             return;
         }
+        if beat.is_multiple_of(SWEEP_BEATS) {
+            sweep(&service).await;
+        }
+    }
+}
+
+async fn reopen(service: &Arc<Service<Embedded>>, memory: &remembered::Memory) {
+    let verified = match memory.read() {
+        Ok(seen) => assemble::open(service, seen).await,
+        Err(failure) => Err(failure),
+    };
+    match verified {
+        Ok(_) => tracing::info!("the log was verified again; releases go on"),
+        Err(failure) => tracing::error!(%failure, "releases stay stopped"),
+    }
+}
+
+async fn remember(service: &Arc<Service<Embedded>>, memory: &remembered::Memory) {
+    match crate::release::standing::head(service).await {
+        Ok((size, root)) => match memory.write(&Remembered { size, root }) {
+            Ok(()) => {}
+            Err(Failure::Usage(what)) => {
+                service.close();
+                tracing::error!(what, "the log is not the one of before; releases are stopped");
+            }
+            Err(failure @ Failure::Unavailable(_)) => {
+                tracing::warn!(%failure, "the newest checkpoint was not noted");
+            }
+        },
+        Err(error) => tracing::warn!(%error, "the newest checkpoint was not read"),
+    }
+}
+
+async fn sweep(service: &Arc<Service<Embedded>>) {
+    if let Err(error) = crate::release::lapse::record_lapsed(service).await {
+        tracing::warn!(%error, "lapsed leases were not recorded");
+    }
+    let clock = service.clock.clone();
+    let swept = service.store.transact::<_, StoreError, _>(move |txn| {
+        let now = txn.ports().now(clock.now())?;
+        txn.ports().sweep(now, now.plus(-QUOTAS_KEPT_S))?;
+        Ok(txn.stage(()))
+    });
+    if let Err(error) = swept.await {
+        tracing::warn!(%error, "what is over was not removed");
     }
 }

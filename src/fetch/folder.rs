@@ -1,6 +1,7 @@
 //! A folder of endorsements, read again when it changes.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -19,11 +20,11 @@ pub const FILES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    read: Mutex<Read>,
+    known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
-struct Read {
+struct Known {
     /// Name, time of change and length of each file that was read.
     stamp: Vec<(PathBuf, Option<SystemTime>, u64)>,
     endorsements: Arc<Endorsements>,
@@ -33,26 +34,28 @@ struct Read {
 impl Folder {
     /// Takes a folder; it may be empty, and need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), read: Mutex::default() }
+        Self { path: path.into(), known: Mutex::default() }
     }
 
     /// Returns what could not be read at the last look, a sentence each.
     pub fn faults(&self) -> Vec<String> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).faults.clone()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).faults.clone()
     }
 
     /// Looks whether anything changed, and reads it then.
     pub fn look(&self) -> Arc<Endorsements> {
         let stamp = stamp(&self.path);
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.stamp != stamp {
-            let (endorsements, faults) = load(&stamp);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.stamp != stamp {
+            let (endorsements, faults, whole) = load(&stamp);
             for fault in &faults {
                 tracing::warn!(fault, "an endorsement was left out");
             }
-            *read = Read { stamp, endorsements: Arc::new(endorsements), faults };
+            // What could not be read is tried again at the next look, though nothing changes.
+            let stamp = if whole { stamp } else { Vec::new() };
+            *known = Known { stamp, endorsements: Arc::new(endorsements), faults };
         }
-        read.endorsements.clone()
+        known.endorsements.clone()
     }
 }
 
@@ -76,18 +79,26 @@ fn stamp(path: &Path) -> Vec<(PathBuf, Option<SystemTime>, u64)> {
     stamp
 }
 
-fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsements, Vec<String>) {
+/// Reads the files; says in the end whether the system gave them all.
+fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsements, Vec<String>, bool) {
     let mut endorsements = Endorsements::default();
     let mut faults = Vec::new();
+    let mut whole = true;
     for (path, _, len) in files {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if *len > limits::EVIDENCE_FILE_LEN_MAX {
             faults.push(format!("{name}: expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX));
             continue;
         }
-        let bytes = match fs::read(path) {
+        // The file may have grown since it was listed.
+        let read = fs::File::open(path).and_then(|file| {
+            let mut bytes = Vec::new();
+            file.take(limits::EVIDENCE_FILE_LEN_MAX).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(error) => {
+                whole = false;
                 faults.push(format!("{name}: {error}"));
                 continue;
             }
@@ -96,7 +107,7 @@ fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsements, Vec<Stri
             faults.push(format!("{name}: {fault}"));
         }
     }
-    (endorsements, faults)
+    (endorsements, faults, whole)
 }
 
 /// Parses one file into its place, which its content tells.

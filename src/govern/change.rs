@@ -70,12 +70,21 @@ fn make<'t, T: GovernTx>(
             activated
         }
         Change::AddKey(row) => add_key(txn, permit, row)?,
-        Change::CreateStore => StoreCreated {
-            store: identity.store(),
-            mode: identity.mode(),
-            service_root: identity.public().pins().id(),
+        Change::CreateStore => {
+            // The first log key stands in the log like every later one: without it nobody could check what it signed
+            // once another has taken its place.
+            let certificate = identity
+                .public()
+                .certificate(Role::Log)
+                .map_err(|error| Error::Store(StoreError::Unavailable { what: error.to_string() }))?;
+            before.push(RoleRotated { certificate: certificate.clone(), by: Text::cut(permit.by()) }.into());
+            StoreCreated {
+                store: identity.store(),
+                mode: identity.mode(),
+                service_root: identity.public().pins().id(),
+            }
+            .into()
         }
-        .into(),
         Change::RetirePolicy { tenant, digest } => {
             permitted(permit, &tenant)?;
             if !txn.ports().retire(&tenant, &digest, now)? {

@@ -30,6 +30,11 @@ pub fn refuse(code: Code, retry_after_s: Option<u32>) -> Response<Body> {
     respond(status, &problem(status, code, retry_after_s))
 }
 
+/// Answers that nothing was decided, whatever the code says of others: 503 is never a no.
+pub fn unavailable(code: Code, retry_after_s: u32) -> Response<Body> {
+    respond(503, &problem(503, code, Some(retry_after_s)))
+}
+
 fn respond(status: u16, problem: &Problem) -> Response<Body> {
     // INVARIANT: a problem document holds texts and numbers alone, which JSON always can.
     let body = serde_json::to_vec(problem).unwrap_or_default();

@@ -10,16 +10,20 @@ use axum::http::Response;
 use axum::routing::post;
 use serde::Deserialize;
 
-use super::error::{challenge as send_challenge, refuse, send};
+use super::error::{challenge as send_challenge, refuse, send, status, unavailable};
 use crate::protocol::head::Operation;
 use crate::protocol::json as protocol_json;
 use crate::protocol::message::{self, AttestRequest, ChallengeReply};
 use crate::release::attest::{Answer, attest};
+use crate::release::error::Error;
 use crate::release::service::{Ports, Service};
 use crate::release::{end, strangers};
 use crate::wire::crypto;
 use crate::wire::time::Clock as _;
 use crate::wire::{Code, limits};
+
+/// Seconds after which a caller whose certificate was not at hand may try again.
+const STRANGER_RETRY_AFTER_S: u32 = 30;
 
 type Shared<P> = State<Arc<Service<P>>>;
 type Peer = ConnectInfo<SocketAddr>;
@@ -47,6 +51,13 @@ async fn challenge<P: Ports>(State(service): Shared<P>, body: Result<Bytes, Reje
         Ok(body) => body,
         Err(rejection) => return too_large(&rejection),
     };
+    if body.len() > limits::GUEST_BODY_LEN_MAX {
+        return refuse(Code::RequestTooLarge, None);
+    }
+    // An array would do for a structure without fields.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return refuse(Code::RequestMalformed, None);
+    }
     if protocol_json::parse::<Nothing>("request", &body, limits::GUEST_BODY_LEN_MAX).is_err() {
         return refuse(Code::RequestMalformed, None);
     }
@@ -85,31 +96,50 @@ async fn serve<P: Ports>(
         Ok(body) => body,
         Err(rejection) => return too_large(&rejection),
     };
+    let sent = crypto::sha256(&[&body]);
     let parsed: Result<AttestRequest, _> =
         protocol_json::parse("request", &body, limits::ATTEST_BODY_LEN_MAX);
-    let answer = match (parsed, operation) {
-        (Ok(request), Operation::Release | Operation::Renew) => attest(&service, operation, request).await,
-        (Ok(request), Operation::End) => end::end(&service, request).await,
-        (Err(error), _) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
+    let answer = match parsed {
+        Ok(request) => answered(service.clone(), operation, request).await,
+        Err(error) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
     };
     match answer {
         Answer::Recorded(recorded) => send(recorded),
         Answer::Unavailable(error) => {
             tracing::warn!(code = error.code().text(), detail = %error, "no decision");
-            refuse(error.code(), Some(error.retry_after_s()))
+            unavailable(error.code(), error.retry_after_s())
         }
         Answer::Stranger(stranger) => {
             let code = stranger.code();
             let address: IpAddr = peer.ip();
-            match strangers::note(&service, address, code, crypto::sha256(&[&body])).await {
-                Ok(()) => refuse(code, None),
+            match strangers::note(&service, address, code, sent).await {
+                Ok(()) => refuse(code, (status(code) == 503).then_some(STRANGER_RETRY_AFTER_S)),
                 Err(error) => {
                     tracing::warn!(code = error.code().text(), detail = %error, "a stranger was not recorded");
-                    refuse(error.code(), Some(1))
+                    unavailable(error.code(), 1)
                 }
             }
         }
     }
+}
+
+/// Decides in a task of its own: a client that hangs up after its challenge was claimed would otherwise leave a
+/// reservation without an answer, and find no reply when it asks again.
+async fn answered<P: Ports>(
+    service: Arc<Service<P>>,
+    operation: Operation,
+    request: AttestRequest,
+) -> Answer {
+    let task = tokio::spawn(async move {
+        match operation {
+            Operation::Release | Operation::Renew => attest(&service, operation, request).await,
+            Operation::End => end::end(&service, request).await,
+        }
+    });
+    task.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request ended badly");
+        Answer::Unavailable(Error::InProgress)
+    })
 }
 
 fn too_large(rejection: &Rejection) -> Response<Body> {

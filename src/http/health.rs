@@ -9,11 +9,12 @@ use axum::http::Response;
 use axum::routing::get;
 use serde_json::json;
 
-use super::error::{json as send_json, refuse};
+use super::error::{json as send_json, refuse, unavailable};
 use crate::keys::custodian::Custodian as _;
 use crate::release::service::{Ports, Service};
 use crate::release::standing::probe;
 use crate::wire::Code;
+use crate::wire::time::Clock as _;
 
 /// Builds the routes of the health listener.
 pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
@@ -21,19 +22,21 @@ pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
         .route("/healthz", get(|| async { send_json(&json!({ "status": "alive" })) }))
         .route("/readyz", get(ready::<P>))
         .fallback(|| async { refuse(Code::RouteUnknown, None) })
+        .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed, None) })
         .with_state(service)
 }
 
-/// Ready means: the log is verified, the store takes a write, the custodian answers.
+/// Ready means: the log is verified, the role certificates are in force, the store takes a write, the custodian
+/// answers.
 async fn ready<P: Ports>(State(service): State<Arc<Service<P>>>) -> Response<Body> {
-    if !service.is_open() {
-        return refuse(Code::LogNotVerified, Some(5));
+    if let Err(error) = service.ready(service.clock.now()) {
+        return unavailable(error.code(), error.retry_after_s());
     }
     if let Err(error) = probe(&service).await {
-        return refuse(error.code(), Some(1));
+        return unavailable(error.code(), 1);
     }
     match service.custodian.self_test().await {
         Ok(()) => send_json(&json!({ "status": "ready" })),
-        Err(error) => refuse(error.code(), Some(5)),
+        Err(error) => unavailable(error.code(), 5),
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, Response, header};
 use axum::routing::get;
 
-use super::error::refuse;
+use super::error::{refuse, unavailable};
 use crate::release::service::{Ports, Service};
 use crate::release::standing::{checkpoint, tile};
 use crate::wire::Code;
@@ -18,6 +18,7 @@ pub fn routes<P: Ports>(service: Arc<Service<P>>) -> Router {
     Router::new()
         .route("/log/checkpoint", get(head::<P>))
         .route("/log/tile/{level}/{*path}", get(hashes::<P>))
+        .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed, None) })
         .with_state(service)
 }
 
@@ -25,7 +26,7 @@ async fn head<P: Ports>(State(service): State<Arc<Service<P>>>) -> Response<Body
     match checkpoint(&service).await {
         Ok(Some(note)) => body(note.into_bytes(), "text/plain; charset=utf-8", "no-store"),
         Ok(None) => refuse(Code::RouteUnknown, None),
-        Err(error) => refuse(error.code(), Some(1)),
+        Err(error) => unavailable(error.code(), 1),
     }
 }
 
@@ -39,7 +40,7 @@ async fn hashes<P: Ports>(
     match tile(&service, level, index, width).await {
         Ok(Some(bytes)) => body(bytes, "application/octet-stream", "public, max-age=31536000, immutable"),
         Ok(None) => refuse(Code::RouteUnknown, None),
-        Err(error) => refuse(error.code(), Some(1)),
+        Err(error) => unavailable(error.code(), 1),
     }
 }
 

@@ -25,6 +25,10 @@ pub struct Held {
     /// Until when the reservation stands.
     until: UnixSeconds,
     epoch: u64,
+    /// Whether the lease is live already, and renewed.
+    renews: bool,
+    /// Leases that this one takes the place of.
+    ended: Vec<LeaseRow>,
 }
 
 impl Held {
@@ -41,6 +45,11 @@ impl Held {
     /// Returns until when the reservation stands.
     pub fn until(&self) -> UnixSeconds {
         self.until
+    }
+
+    /// Returns the leases that ended for it.
+    pub fn ended(&self) -> &[LeaseRow] {
+        &self.ended
     }
 }
 
@@ -117,23 +126,24 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
             return refuse(granted, Code::GpuHeldByOwnTenant, Some(row.until), false);
         }
         if renewed.as_ref().is_none_or(|renewed| renewed.id != row.id) {
-            ended.push(row.id);
+            ended.push(row);
         }
     }
-    for id in ended {
+    for row in &ended {
         // Over already is as good as ended now.
         let (Placement::Placed | Placement::Over | Placement::Taken(_)) =
-            ports.set_state(&id, LeaseState::Ended, now, now)?;
+            ports.set_state(&row.id, LeaseState::Ended, now, now)?;
     }
     let reserved = now.plus(RESERVATION_S);
-    let (lease, created_at, until) = match renewed {
-        // A renewal that comes to nothing leaves the lease what it had.
-        Some(row) => (row.id, row.created_at, row.until.max(reserved)),
-        None => {
-            let unavailable = |error: CryptoError| StoreError::Unavailable { what: error.to_string() };
-            (LeaseId::new(crypto::random().map_err(unavailable)?), now, reserved)
-        }
-    };
+    if let Some(row) = renewed {
+        // Its devices are its own already. It stays as it is until the renewal is recorded: one that comes to nothing
+        // takes nothing and gives nothing.
+        let held =
+            Held { lease: row.id, until: row.until.min(reserved), epoch, renews: true, ended, granted };
+        return Ok(Holding::Held(Box::new(txn.stage(held))));
+    }
+    let unavailable = |error: CryptoError| StoreError::Unavailable { what: error.to_string() };
+    let lease = LeaseId::new(crypto::random().map_err(unavailable)?);
     let row = LeaseRow {
         id: lease,
         tenant,
@@ -141,10 +151,10 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         report_id: instance.report_id,
         pdis,
         state: LeaseState::Held,
-        until,
+        until: reserved,
         policy: granted.policy(),
-        supersede: granted.lease().on_conflict == OnConflict::Supersede,
-        created_at,
+        supersede: supersede(&granted),
+        created_at: now,
         epoch,
     };
     match ports.put(&row, now)? {
@@ -153,7 +163,7 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         Placement::Taken(_) => return refuse(granted, Code::GpuHeldByOtherLease, None, true),
         Placement::Over => return refuse(granted, Code::LeaseEnded, None, false),
     }
-    let held = Held { lease, until, epoch, granted };
+    let held = Held { lease, until: reserved, epoch, renews: false, ended, granted };
     Ok(Holding::Held(Box::new(txn.stage(held))))
 }
 
@@ -177,17 +187,25 @@ pub fn settle<T: Leases + Standing>(
     if ports.security_epoch()? != held.epoch {
         return Ok(Settled::Stopped(Code::SecurityEpoch));
     }
-    let ours = ports
-        .lease(&held.lease)?
-        .filter(|row| row.state == LeaseState::Held && row.until == held.until && row.epoch == held.epoch);
-    if ours.is_none() || now > held.until {
+    let ours = ports.lease(&held.lease)?.filter(|row| match held.renews {
+        // Another renewal may have been faster; the lease is still this instance's.
+        true => row.state == LeaseState::Live && !row.is_over(now),
+        false => row.state == LeaseState::Held && row.until == held.until && row.epoch == held.epoch,
+    });
+    let Some(row) = ours.filter(|_| now <= held.until) else {
         return Ok(Settled::Stopped(Code::ReservationLapsed));
-    }
+    };
     let until = now.plus(i64::from(held.granted.lease().seconds));
-    Ok(match ports.set_state(&held.lease, LeaseState::Live, until, now)? {
+    let (policy, supersede) = (held.granted.policy(), supersede(&held.granted));
+    let row = LeaseRow { state: LeaseState::Live, until, policy, supersede, epoch: held.epoch, ..row };
+    Ok(match ports.put(&row, now)? {
         Placement::Placed => Settled::Live(until),
         Placement::Over | Placement::Taken(_) => Settled::Stopped(Code::ReservationLapsed),
     })
+}
+
+fn supersede(granted: &Granted) -> bool {
+    granted.lease().on_conflict == OnConflict::Supersede
 }
 
 /// Ends a lease for its own instance.

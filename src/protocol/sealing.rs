@@ -87,6 +87,18 @@ pub fn seal(kem: Kem, public: &[u8], info: &[u8], aad: &[u8], secret: &Secret) -
     }
 }
 
+/// Tells whether something can be sealed to a public key.
+///
+/// Errors: `Sealing` for one that is not of `kem`, or a point of X25519 that gives no secret.
+pub fn check(kem: Kem, public: &[u8]) -> Result<(), Error> {
+    match kem {
+        Kem::X25519 => seal(kem, public, &[], &[], &Secret::copied(&[])).map(|_| ()),
+        Kem::XWing => <XWing as KemTrait>::PublicKey::from_bytes(public)
+            .map(|_| ())
+            .map_err(|_| Error::Sealing { what: "the public key has the wrong form" }),
+    }
+}
+
 fn pair<K: KemTrait>() -> (Secret, Vec<u8>) {
     let (private, public) = K::gen_keypair();
     (Secret::copied(&private.to_bytes()), public.to_bytes().to_vec())

@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
+use super::denial::{Denial, deny};
 use super::error::Error;
 use super::judge::judge;
-use super::service::{Ports, ReleaseTx, Service, log};
-use super::{ear, entries, fault, reply};
-use crate::audit::append::{GuestOutcome, append};
+use super::record::record;
+use super::service::{Desk, Ports, ReleaseTx, Service};
+use super::{entries, fault};
+use crate::audit::append::append;
 use crate::audit::recorded::{Recorded, again};
-use crate::identity::{Fresh, Identity};
+use crate::identity::Fresh;
 use crate::keys::Wrapped;
-use crate::keys::seal::{Sealed, unwrap_and_seal};
+use crate::keys::seal::unwrap_and_seal;
 use crate::lease::ports::Standing as _;
-use crate::lease::{Held, Holding, Redemption, Settled, hold, redeem, settle};
+use crate::lease::{Held, Holding, Redemption, hold, redeem};
 use crate::policy::decide::{Decision, Denied, Granted, without_policy};
 use crate::policy::in_force::Policies as _;
 use crate::policy::in_force::{InForce, in_force, select};
 use crate::policy::reason::codes;
 use crate::protocol::head::{Operation, Plane, VERSIONS};
-use crate::protocol::message::{
-    AttestRequest, Bundle, Bytes, DenialBody, GrantBody, LeaseGrant, SealedKeyMessage,
-};
-use crate::protocol::receipt::ciphertexts_digest;
+use crate::protocol::message::{AttestRequest, Bundle};
+use crate::protocol::sealing;
 use crate::verify::endorsements::{Source as _, Wanted};
 use crate::verify::ocsp::Hold;
-use crate::verify::{Caller, Claims, Stranger};
-use crate::wire::time::Clock as _;
+use crate::verify::{Caller, Stranger};
+use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
-use crate::wire::{Code, Digest, UnixSeconds};
+use crate::wire::{Code, UnixSeconds};
 
 /// All that a guest can be answered.
 #[must_use]
@@ -39,11 +39,13 @@ pub enum Answer {
 }
 
 /// Answers a release or renewal. Judged by the replica's clock; entries and leases take the store's.
+///
+/// Contract: once called it must be driven to its end, whether or not anybody still waits for the answer.
 pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, request: AttestRequest) -> Answer {
-    if !service.is_open() {
-        return Answer::Unavailable(Error::Closed);
-    }
     let now = service.clock.now();
+    if let Err(error) = service.ready(now) {
+        return Answer::Unavailable(error);
+    }
     let (bundle, fresh) = match admit(service, now, operation, request) {
         Ok(admitted) => admitted,
         Err(stranger) => return Answer::Stranger(stranger),
@@ -59,7 +61,7 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
     };
     let (active, epoch) = match standing(service, &bundle).await {
         Ok(standing) => standing,
-        Err(error) => return Answer::Unavailable(error.into()),
+        Err(error) => return unavailable(service, error.into()),
     };
     let decision = match select(&active, bundle.head()) {
         Ok(rules) => judge(guest, &given, &service.verifier, rules, now),
@@ -69,7 +71,7 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         }
     };
     fault::point("before-t1");
-    let (held, wrapped) = match reserve(service, now, decision, epoch).await {
+    let (held, wrapped) = match reserve(service, decision, epoch).await {
         Ok(Reserved::Held(held, wrapped)) => (held, wrapped),
         Ok(Reserved::Answered(recorded)) => return Answer::Recorded(recorded),
         Err(error) => return unavailable(service, error),
@@ -80,20 +82,19 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         Err(error) => return Answer::Unavailable(Error::Seal(error)),
     };
     fault::point("after-unwrap");
-    match record(service, now, vec![sealed]).await.map(|mut recorded| recorded.pop()) {
-        Ok(Some(recorded)) => {
+    match record(service, sealed).await {
+        Ok(recorded) => {
             fault::point("after-t2");
             Answer::Recorded(recorded)
         }
-        Ok(None) => Answer::Unavailable(Error::InProgress),
         Err(error) => unavailable(service, error.into()),
     }
 }
 
 /// A failed append stops releases until the log has been read and verified again: drop the key, answer 503.
 fn unavailable<P: Ports>(service: &Service<P>, error: Error) -> Answer {
-    if let Error::Store(StoreError::Corrupt { .. } | StoreError::RowTampered { .. }) = &error {
-        service.close();
+    if let Error::Store(error) = &error {
+        service.failed(error);
     }
     Answer::Unavailable(error)
 }
@@ -116,6 +117,8 @@ fn admit<P: Ports>(
     if head.service_root != service.identity.public().pins().id() {
         return Err(Stranger::of(Code::ServiceNotPinned));
     }
+    // Known to be impossible before anything is reserved for it.
+    sealing::check(head.kem, &head.transport_key).map_err(|_| Stranger::of(Code::TransportKeyInvalid))?;
     let place = service.place(Plane::Guest);
     let fresh = service
         .identity
@@ -155,141 +158,99 @@ enum Reserved {
 /// T1: claims the challenge, reserves the devices, appends `intended`; a denial is recorded and ends here.
 async fn reserve<P: Ports>(
     service: &Service<P>,
-    now: UnixSeconds,
     decision: Decision<Fresh>,
     epoch: u64,
 ) -> Result<Reserved, Error> {
-    let (identity, origin) = (service.identity.clone(), service.origin().to_string());
-    let clock = now;
+    let desk = service.desk();
     match decision {
         Decision::Undecided(undecided) => Err(Error::Undecided { codes: codes(undecided.missing()) }),
         Decision::Denied(denied) => {
-            let answered = service
-                .store
-                .transact::<_, Error, _>(move |txn| refuse(txn, &identity, &origin, clock, &denied));
+            let answered = service.store.transact::<_, Error, _>(move |txn| refuse(txn, &desk, &denied));
             answered.await.map(Reserved::Answered)
         }
         Decision::Granted(granted) => {
-            let reserved = service.store.transact::<_, Error, _>(move |txn| {
-                reserve_in(txn, &identity, &origin, clock, granted, epoch)
-            });
+            let reserved =
+                service.store.transact::<_, Error, _>(move |txn| reserve_in(txn, &desk, granted, epoch));
             reserved.await
         }
     }
 }
 
-fn refuse<'t, T: ReleaseTx>(
+fn refuse<'t, T: ReleaseTx, C: Clock>(
     txn: &mut Txn<'t, T>,
-    identity: &Identity,
-    origin: &str,
-    clock: UnixSeconds,
+    desk: &Desk<C>,
     denied: &Denied<Fresh>,
 ) -> Result<Staged<'t, Recorded>, Error> {
     let claims = denied.claims();
-    match redeem(txn, claims)? {
-        Redemption::First(_) => {}
-        Redemption::SameBundle => return again(txn, claims)?.ok_or(Error::InProgress),
-        Redemption::OtherBundle => {
-            return deny(
-                txn,
-                identity,
-                origin,
-                clock,
-                claims,
-                denied.policy(),
-                &[Code::ChallengeReused],
-                None,
-                false,
-            );
+    let now = desk.now(txn)?;
+    let reasons = denied.codes();
+    let denial = match redeem(txn, now, claims)? {
+        Redemption::First(_) => {
+            Denial { policy: denied.policy(), reasons: &reasons, lapses_at: None, keep: true }
         }
-    }
-    deny(txn, identity, origin, clock, claims, denied.policy(), &denied.codes(), None, true)
+        Redemption::SameBundle => {
+            return again(txn, claims.freshness(), &claims.bundle().digest())?.ok_or(Error::InProgress);
+        }
+        Redemption::OtherBundle => Denial {
+            policy: denied.policy(),
+            reasons: &[Code::ChallengeReused],
+            lapses_at: None,
+            keep: false,
+        },
+        Redemption::Over => return Err(Error::ChallengeOver),
+    };
+    Ok(deny(txn, desk, claims, denial)?)
 }
 
-/// Records a denial and writes its reply.
-#[expect(clippy::too_many_arguments, reason = "one denial, said once; each of these stands in its entry")]
-fn deny<'t, T: ReleaseTx>(
+fn reserve_in<'t, T: ReleaseTx, C: Clock>(
     txn: &mut Txn<'t, T>,
-    identity: &Identity,
-    origin: &str,
-    clock: UnixSeconds,
-    claims: &Claims<Fresh>,
-    policy: Option<Digest<32>>,
-    reasons: &[Code],
-    lapses_at: Option<UnixSeconds>,
-    keep: bool,
-) -> Result<Staged<'t, Recorded>, Error> {
-    let now = txn.ports().now(clock)?;
-    let entry = entries::denied(claims, policy, reasons);
-    let bundle = claims.bundle();
-    let guest = GuestOutcome {
-        challenge: bundle.challenge(),
-        head_hash: bundle.head_hash(),
-        outcome: entry.kind(),
-        ciphertexts: ciphertexts_digest(std::iter::empty()),
-    };
-    let appended = append(txn, log(identity, origin)?, now, &entry, Some(guest))?;
-    let body = DenialBody {
-        code: reasons.first().copied().unwrap_or(Code::PolicyNoMatch),
-        reasons: reply::reasons(reasons),
-        lapses_at,
-        receipt: appended.receipt().clone(),
-    };
-    let to = reply::Answered { challenge: bundle.challenge(), head_hash: bundle.head_hash() };
-    let reply = reply::denial(identity, to, body)?;
-    Ok(match keep {
-        true => appended.kept(txn, claims, reply)?,
-        false => appended.told(txn, reply),
-    })
-}
-
-fn reserve_in<'t, T: ReleaseTx>(
-    txn: &mut Txn<'t, T>,
-    identity: &Identity,
-    origin: &str,
-    clock: UnixSeconds,
+    desk: &Desk<C>,
     granted: Granted,
     epoch: u64,
 ) -> Result<Staged<'t, Reserved>, Error> {
     let claims = granted.claims();
-    let redeemed = match redeem(txn, claims)? {
+    let refuse = |txn: &mut Txn<'t, T>, granted: &Granted, code, lapses_at, keep| {
+        let denial = Denial { policy: Some(granted.policy()), reasons: &[code], lapses_at, keep };
+        let denied = deny(txn, desk, granted.claims(), denial)?;
+        Ok(denied.map(Reserved::Answered))
+    };
+    let now = desk.now(txn)?;
+    let redeemed = match redeem(txn, now, claims)? {
         Redemption::First(redeemed) => redeemed,
         Redemption::SameBundle => {
-            return again(txn, claims)?.map(|again| again.map(Reserved::Answered)).ok_or(Error::InProgress);
+            let again = again(txn, claims.freshness(), &claims.bundle().digest())?;
+            return again.map(|again| again.map(Reserved::Answered)).ok_or(Error::InProgress);
         }
-        Redemption::OtherBundle => {
-            let (policy, reasons) = (Some(granted.policy()), [Code::ChallengeReused]);
-            return deny(txn, identity, origin, clock, claims, policy, &reasons, None, false)
-                .map(|staged| staged.map(Reserved::Answered));
-        }
+        Redemption::OtherBundle => return refuse(txn, &granted, Code::ChallengeReused, None, false),
+        Redemption::Over => return Err(Error::ChallengeOver),
     };
-    let refuse = |txn: &mut Txn<'t, T>, granted: &Granted, code, lapses_at| {
-        let policy = Some(granted.policy());
-        deny(txn, identity, origin, clock, granted.claims(), policy, &[code], lapses_at, true)
-            .map(|staged| staged.map(Reserved::Answered))
-    };
+    // Undone with the claim: the request was judged by rules that are no more, and is judged again when it comes again.
     if txn.ports().security_epoch()? != epoch {
-        return refuse(txn, &granted, Code::SecurityEpoch, None);
+        return Err(Error::Moved);
     }
     let wrapped = match wrapped(txn, &granted)? {
         Ok(wrapped) => wrapped,
-        Err(code) => return refuse(txn, &granted, code, None),
+        Err(code) => return refuse(txn, &granted, code, None, true),
     };
-    let now = txn.ports().now(clock)?;
     let held = match hold(txn, now, redeemed, granted)? {
         Holding::Held(held) => *held,
         Holding::Refused(refusal) => {
             let mut alarmed = txn.stage(());
             if refusal.alarm {
                 let alarm = entries::alarm(refusal.granted.claims(), refusal.code);
-                alarmed = append(txn, log(identity, origin)?, now, &alarm, None)?.untold(txn);
+                alarmed = append(txn, desk.log()?, now, &alarm, None)?.untold(txn);
             }
-            let refused = refuse(txn, &refusal.granted, refusal.code, refusal.lapses_at)?;
+            let refused = refuse(txn, &refusal.granted, refusal.code, refusal.lapses_at, true)?;
             return Ok(refused.and(alarmed).map(|(refused, ())| refused));
         }
     };
-    let entry = entries::intended(held.uncommitted(), &wrapped, epoch);
-    let appended = append(txn, log(identity, origin)?, now, &entry, None)?.untold(txn);
+    let mut entries: Vec<_> = held.uncommitted().ended().iter().map(|row| entries::ended(row, now)).collect();
+    entries.push(entries::intended(held.uncommitted(), &wrapped, epoch));
+    let mut appended = txn.stage(());
+    for entry in &entries {
+        let next = append(txn, desk.log()?, now, entry, None)?.untold(txn);
+        appended = appended.and(next).map(|((), ())| ());
+    }
     let wrapped = txn.stage(wrapped);
     Ok(held.and(wrapped).and(appended).map(|((held, wrapped), ())| Reserved::Held(Box::new(held), wrapped)))
 }
@@ -312,89 +273,4 @@ fn wrapped<T: ReleaseTx>(
         }
     }
     Ok(Ok(found))
-}
-
-/// T2: makes leases live, appends `released`, keeps the replies. One transaction for all that wait.
-///
-/// Errors: a fault of the store fails the batch; what stops one request is that request's entry and reply.
-pub async fn record<P: Ports>(
-    service: &Service<P>,
-    clock: UnixSeconds,
-    sealed: Vec<Sealed>,
-) -> Result<Vec<Recorded>, StoreError> {
-    let (identity, origin) = (service.identity.clone(), service.origin().to_string());
-    let issuer = service.issuer.clone();
-    let recorded = service.store.transact::<_, StoreError, _>(move |txn| {
-        let mut recorded = Vec::with_capacity(sealed.len());
-        for sealed in &sealed {
-            recorded.push(record_in(txn, &identity, &origin, &issuer, clock, sealed)?);
-        }
-        fault::point("during-t2");
-        Ok(Staged::all(recorded))
-    });
-    recorded.await
-}
-
-fn record_in<'t, T: ReleaseTx>(
-    txn: &mut Txn<'t, T>,
-    identity: &Identity,
-    origin: &str,
-    issuer: &ear::Issuer,
-    clock: UnixSeconds,
-    sealed: &Sealed,
-) -> Result<Staged<'t, Recorded>, StoreError> {
-    let held = sealed.held();
-    let granted = held.granted();
-    let claims = granted.claims();
-    let bundle = claims.bundle();
-    let now = txn.ports().now(clock)?;
-    let until = match settle(txn, now, held)? {
-        Settled::Live(until) => until,
-        Settled::Stopped(code) => {
-            let policy = Some(granted.policy());
-            return deny(txn, identity, origin, clock, claims, policy, &[code], None, true).map_err(store);
-        }
-    };
-    let lease = held.lease().to_string();
-    let frame = ear::Frame { issuer, mode: identity.mode(), now, lease: &lease };
-    let result =
-        ear::sign(identity.result(), granted, frame).map_err(|what| StoreError::Unavailable { what })?;
-    let keys: Vec<SealedKeyMessage> = sealed
-        .keys()
-        .iter()
-        .map(|key| SealedKeyMessage {
-            id: key.id().clone(),
-            version: key.version(),
-            suite: key.suite().to_string(),
-            enc: Bytes(key.sealing().enc.clone()),
-            ciphertext: Bytes(key.sealing().ciphertext.clone()),
-        })
-        .collect();
-    let ciphertexts =
-        ciphertexts_digest(keys.iter().map(|key| (key.enc.0.as_slice(), key.ciphertext.0.as_slice())));
-    let entry = entries::released(sealed, until, ciphertexts);
-    let guest = GuestOutcome {
-        challenge: bundle.challenge(),
-        head_hash: bundle.head_hash(),
-        outcome: entry.kind(),
-        ciphertexts,
-    };
-    let appended = append(txn, log(identity, origin)?, now, &entry, Some(guest))?;
-    let body = GrantBody {
-        attestation_result: Some(result),
-        lease: LeaseGrant { id: *held.lease(), expires_at: until },
-        policy: granted.policy(),
-        keys,
-        receipt: appended.receipt().clone(),
-    };
-    let to = reply::Answered { challenge: bundle.challenge(), head_hash: bundle.head_hash() };
-    let reply = reply::grant(identity, to, body)?;
-    appended.kept(txn, claims, reply)
-}
-
-fn store(error: Error) -> StoreError {
-    match error {
-        Error::Store(error) => error,
-        other => StoreError::Unavailable { what: other.to_string() },
-    }
 }

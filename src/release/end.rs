@@ -1,24 +1,26 @@
 //! Ending a lease: signed by the instance key over a fresh challenge, without evidence.
 
 use super::attest::Answer;
-use super::error::Error;
-use super::reply;
-use super::service::{Ports, ReleaseTx, Service, log};
+use super::service::{Desk, Ports, ReleaseTx, Service};
+use super::{entries, reply};
 use crate::audit::append::{GuestOutcome, append};
-use crate::audit::entry;
-use crate::audit::recorded::Recorded;
-use crate::identity::{Fresh, Identity};
+use crate::audit::entry::{Denied, Entry, Request};
+use crate::audit::recorded::{Recorded, again};
+use crate::identity::Fresh;
 use crate::lease::hold::instance_key_digest;
-use crate::lease::ports::Claimed;
+use crate::lease::ports::{Claimed, Spent};
 use crate::protocol::head::{Operation, Plane, RequestHead, VERSIONS, head_hash};
 use crate::protocol::message::{AttestRequest, DenialBody, GrantBody, LeaseGrant};
 use crate::protocol::receipt::ciphertexts_digest;
 use crate::protocol::transcript;
 use crate::verify::Stranger;
 use crate::wire::ids::LeaseId;
-use crate::wire::time::Clock as _;
+use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
 use crate::wire::{Code, Digest, UnixSeconds, crypto};
+
+/// Ends of leases that are over, for one instance key in one minute.
+const ENDS_PER_MINUTE_MAX: u64 = 10;
 
 /// What an end asks for, once its proof holds.
 struct Ending {
@@ -32,28 +34,31 @@ struct Ending {
 
 /// Ends the lease that the head names, for the instance that holds it.
 pub async fn end<P: Ports>(service: &Service<P>, request: AttestRequest) -> Answer {
-    if !service.is_open() {
-        return Answer::Unavailable(Error::Closed);
+    let now = service.clock.now();
+    if let Err(error) = service.ready(now) {
+        return Answer::Unavailable(error);
     }
-    let clock = service.clock.now();
-    let ending = match admit(service, clock, request) {
+    let ending = match admit(service, now, request) {
         Ok(ending) => ending,
         Err(code) => return Answer::Stranger(Stranger::of(code)),
     };
-    let (identity, origin) = (service.identity.clone(), service.origin().to_string());
-    let ended =
-        service.store.transact::<_, Ended, _>(move |txn| end_in(txn, &identity, &origin, clock, &ending));
+    let desk = service.desk();
+    let ended = service.store.transact::<_, Ended, _>(move |txn| end_in(txn, &desk, &ending));
     match ended.await {
         Ok(recorded) => Answer::Recorded(recorded),
-        Err(Ended::Used) => Answer::Stranger(Stranger::of(Code::ChallengeReused)),
-        Err(Ended::Store(error)) => Answer::Unavailable(error.into()),
+        Err(Ended::Stranger(code)) => Answer::Stranger(Stranger::of(code)),
+        Err(Ended::Store(error)) => {
+            service.failed(&error);
+            Answer::Unavailable(error.into())
+        }
     }
 }
 
 /// Why an end gave no reply of its own.
 enum Ended {
     Store(StoreError),
-    Used,
+    /// Nothing shows that the caller ever was a guest; nothing was claimed.
+    Stranger(Code),
 }
 
 impl From<StoreError> for Ended {
@@ -88,20 +93,23 @@ fn admit<P: Ports>(service: &Service<P>, now: UnixSeconds, request: AttestReques
     Ok(Ending { fresh, challenge: request.challenge.0, head, head_hash, bundle, lease })
 }
 
-fn end_in<'t, T: ReleaseTx>(
+fn end_in<'t, T: ReleaseTx, C: Clock>(
     txn: &mut Txn<'t, T>,
-    identity: &Identity,
-    origin: &str,
-    clock: UnixSeconds,
+    desk: &Desk<C>,
     ending: &Ending,
 ) -> Result<Staged<'t, Recorded>, Ended> {
-    let claimed = txn.ports().claim(ending.fresh.id(), &ending.bundle, ending.fresh.expires_at())?;
-    if claimed != Claimed::First {
-        return Err(Ended::Used);
+    let now = desk.now(txn)?;
+    if now > ending.fresh.expires_at() {
+        return Err(Ended::Stranger(Code::ChallengeExpired));
     }
-    let now = txn.ports().now(clock)?;
+    match txn.ports().claim(ending.fresh.id(), &ending.bundle, ending.fresh.expires_at())? {
+        Claimed::First => {}
+        Claimed::SameBundle => {
+            return again(txn, &ending.fresh, &ending.bundle)?.ok_or(Ended::Stranger(Code::ChallengeReused));
+        }
+        Claimed::OtherBundle => return Err(Ended::Stranger(Code::ChallengeReused)),
+    }
     let instance = instance_key_digest(&ending.head.instance_key);
-    let ended = crate::lease::end(txn, now, &ending.lease, &instance)?;
     let to = reply::Answered { challenge: &ending.challenge, head_hash: &ending.head_hash };
     let outcome = |outcome| GuestOutcome {
         challenge: &ending.challenge,
@@ -109,19 +117,10 @@ fn end_in<'t, T: ReleaseTx>(
         outcome,
         ciphertexts: ciphertexts_digest(std::iter::empty()),
     };
-    match ended {
+    let (appended, reply) = match crate::lease::end(txn, now, &ending.lease, &instance)? {
         Ok(row) => {
-            let body: entry::Entry = entry::Ended {
-                tenant: row.tenant,
-                lease: row.id,
-                instance_key: instance,
-                devices: row.pdis,
-                began: row.created_at,
-                ended: now,
-            }
-            .into();
-            let guest = Some(outcome(body.kind()));
-            let appended = append(txn, log(identity, origin)?, now, &body, guest)?;
+            let entry = entries::ended(&row, now);
+            let appended = append(txn, desk.log()?, now, &entry, Some(outcome(entry.kind())))?;
             let body = GrantBody {
                 attestation_result: None,
                 lease: LeaseGrant { id: ending.lease, expires_at: now },
@@ -129,28 +128,43 @@ fn end_in<'t, T: ReleaseTx>(
                 keys: Vec::new(),
                 receipt: appended.receipt().clone(),
             };
-            let reply = reply::grant(identity, to, body)?;
-            Ok(appended.told(txn, reply))
+            let reply = reply::grant(&desk.identity, to, body)?;
+            (appended, reply)
         }
+        // Whoever makes a key of its own can name a lease: without evidence it is nobody's guest.
+        Err(code @ Code::LeaseUnknown) => return Err(Ended::Stranger(code)),
         Err(code) => {
-            let body: entry::Entry = entry::Alarm {
-                code,
-                tenant: Some(ending.head.tenant.clone()),
-                lease: Some(ending.lease),
-                devices: Vec::new(),
-                what: entry::Text::cut("an end of a lease that is not live or not the caller's"),
+            let minute = now.plus(-now.get().rem_euclid(60));
+            let account = format!("end/instance/{instance}");
+            if txn.ports().spend(&account, minute, ENDS_PER_MINUTE_MAX)? == Spent::Exhausted {
+                return Err(Ended::Stranger(code));
             }
-            .into();
-            let guest = Some(outcome("denied"));
-            let appended = append(txn, log(identity, origin)?, now, &body, guest)?;
-            let body = DenialBody {
-                code,
-                reasons: reply::reasons(&[code]),
-                lapses_at: None,
-                receipt: appended.receipt().clone(),
-            };
-            let reply = reply::denial(identity, to, body)?;
-            Ok(appended.told(txn, reply))
+            let entry = refused(ending, instance, code);
+            let appended = append(txn, desk.log()?, now, &entry, Some(outcome(entry.kind())))?;
+            let receipt = appended.receipt().clone();
+            let body = DenialBody { code, reasons: reply::reasons(&[code]), lapses_at: None, receipt };
+            let reply = reply::denial(&desk.identity, to, body)?;
+            (appended, reply)
         }
-    }
+    };
+    Ok(appended.kept(txn, &ending.fresh, ending.bundle, reply)?)
+}
+
+/// The end of a lease that is over.
+fn refused(ending: &Ending, instance_key: Digest<32>, code: Code) -> Entry {
+    let Ending { fresh, head, head_hash, bundle, .. } = ending;
+    let request = Request {
+        tenant: head.tenant.clone(),
+        plane: head.plane,
+        operation: head.operation,
+        challenge: *fresh.id(),
+        bundle: *bundle,
+        head: *head_hash,
+        evidence: transcript::no_evidence(),
+        instance_key,
+        chip: None,
+        devices: Vec::new(),
+        keys: Vec::new(),
+    };
+    Denied { request, policy: None, reasons: vec![code], checks: Vec::new(), standing: None }.into()
 }

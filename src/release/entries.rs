@@ -1,13 +1,14 @@
 //! Entries of the log about guests' requests.
 
 use crate::audit::entry::{
-    Alarm, CheckMade, Denied, Entry, Intended, KeyGiven, Released, Renewed, Request, Text,
+    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, Released, Renewed, Request, Text,
 };
 use crate::identity::{Fresh, Freshness};
 use crate::keys::ring::Wrapped;
 use crate::keys::seal::Sealed;
 use crate::lease::Held;
 use crate::lease::hold::instance_key_digest;
+use crate::lease::ports::LeaseRow;
 use crate::policy::reason::codes;
 use crate::protocol::head::Operation;
 use crate::verify::{Claims, Cpu, Subject};
@@ -71,6 +72,19 @@ pub fn alarm(claims: &Claims<Fresh>, code: Code) -> Entry {
         lease: None,
         devices: claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect(),
         what: Text::cut(code.meaning()),
+    }
+    .into()
+}
+
+/// A lease is over before it lapsed: given back, or in the place of a newer one.
+pub fn ended(row: &LeaseRow, ended: UnixSeconds) -> Entry {
+    Ended {
+        tenant: row.tenant.clone(),
+        lease: row.id,
+        instance_key: row.instance_key,
+        devices: row.pdis.clone(),
+        began: row.created_at,
+        ended,
     }
     .into()
 }

@@ -1,16 +1,23 @@
 //! Why the stair could not decide. Every one of these is 503: try again.
 
 use crate::keys::seal::SealError;
+use crate::protocol::role::Role;
 use crate::wire::Code;
 use crate::wire::txn::StoreError;
 
 /// Why nothing was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// The challenge ended while the request waited.
+    ChallengeOver,
     /// The log is being verified, or a fault was found in it.
     Closed,
     /// The identical request is being answered, or its answer was lost in a crash; its challenge is used.
     InProgress,
+    /// What decides about releases changed while the request was judged. Nothing was claimed: it can be sent again.
+    Moved,
+    /// The certificate of an online key is not in force.
+    RoleLapsed { role: Role },
     /// Keys could not be unwrapped or sealed.
     Seal(SealError),
     /// The store failed.
@@ -23,8 +30,11 @@ impl Error {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
+            Self::ChallengeOver => Code::ChallengeExpired,
             Self::Closed => Code::LogNotVerified,
             Self::InProgress => Code::ReplyLost,
+            Self::Moved => Code::SecurityEpoch,
+            Self::RoleLapsed { .. } => Code::IdentityEnded,
             Self::Seal(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Undecided { codes } => codes.first().copied().unwrap_or(Code::StoreUnavailable),
@@ -34,9 +44,9 @@ impl Error {
     /// Returns after how many seconds it is worth to try again.
     pub fn retry_after_s(&self) -> u32 {
         match self {
-            Self::Closed => 5,
-            Self::InProgress | Self::Store(_) => 1,
-            Self::Seal(_) => 5,
+            Self::ChallengeOver | Self::InProgress | Self::Moved | Self::Store(_) => 1,
+            Self::Closed | Self::Seal(_) => 5,
+            Self::RoleLapsed { .. } => 60,
             Self::Undecided { .. } => 30,
         }
     }
@@ -51,8 +61,17 @@ impl From<StoreError> for Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::ChallengeOver => f.write_str("the challenge ended while the request waited"),
             Self::Closed => f.write_str("releases are stopped until the log has been verified"),
             Self::InProgress => f.write_str("the identical request has no kept answer"),
+            Self::Moved => f.write_str("policies, keys or freezes changed while the request was judged"),
+            Self::RoleLapsed { role } => {
+                write!(
+                    f,
+                    "the certificate of role {} is not in force; renew it with `claviger identity certify`",
+                    role.text()
+                )
+            }
             Self::Seal(error) => write!(f, "keys could not be sealed: {}", error.code()),
             Self::Store(error) => error.fmt(f),
             Self::Undecided { codes } => {

@@ -3,11 +3,13 @@
 
 use crate::identity::Freshness;
 use crate::policy::decide::{Decision, decide, refuse};
-use crate::policy::document::{Acceptable, Acceptance};
+use crate::policy::document::{Acceptable, Acceptance, AcceptedRisk};
 use crate::policy::in_force::Rules;
 use crate::verify::ocsp::Hold;
 use crate::verify::{Ended, Endorsements, Guest, Verifier};
 use crate::wire::UnixSeconds;
+
+const DAY_S: i64 = 86_400;
 
 /// Judges a request under one policy.
 ///
@@ -23,6 +25,12 @@ pub fn judge<F: Freshness>(
     let hold = match rules.policy().acceptance(Acceptable::RimSignerOnHold, now) {
         Acceptance::Accepted(_) => Hold::AcceptedForRimSigner,
         Acceptance::Expired(_) | Acceptance::Refused => Hold::Refused,
+    };
+    let guest = match rules.policy().acceptance(Acceptable::AmdCrlStale, now) {
+        Acceptance::Accepted(AcceptedRisk { max_age_days: Some(days), .. }) => {
+            guest.accepting_stale_crl(verifier, given, now, i64::from(*days) * DAY_S)
+        }
+        Acceptance::Accepted(_) | Acceptance::Expired(_) | Acceptance::Refused => guest,
     };
     match guest.assess_devices(verifier, given, now, hold) {
         Ended::Unverified(claims) => refuse(rules, claims, now),

@@ -6,6 +6,8 @@
 #[cfg(feature = "server")]
 pub mod attest;
 #[cfg(feature = "server")]
+mod denial;
+#[cfg(feature = "server")]
 pub mod ear;
 #[cfg(feature = "server")]
 pub mod end;
@@ -16,6 +18,10 @@ pub mod error;
 #[cfg(feature = "server")]
 pub mod fault;
 pub mod judge;
+#[cfg(feature = "server")]
+pub mod lapse;
+#[cfg(feature = "server")]
+pub mod record;
 #[cfg(feature = "server")]
 pub mod reply;
 #[cfg(feature = "server")]

@@ -64,6 +64,13 @@ pub fn denial(identity: &Identity, to: Answered<'_>, body: DenialBody) -> Result
     json(403, &problem)
 }
 
+/// Writes a 503 for a request that is to be made again. Not signed: it is no answer about the guest.
+///
+/// Errors: `Unavailable`, if JSON cannot hold it.
+pub fn postponed(code: Code) -> Result<Reply, StoreError> {
+    json(503, &problem(503, code, Some(1)))
+}
+
 /// Builds a problem document that is not signed.
 ///
 /// Source: RFC 9457.

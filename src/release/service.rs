@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ear::Issuer;
+use super::error::Error;
+use super::record::Recorder;
 use super::strangers::Strangers;
 use crate::audit::append::Log;
 use crate::audit::ledger::Ledger;
@@ -18,8 +20,9 @@ use crate::protocol::receipt::log_origin;
 use crate::protocol::role::{Role, RoleCertificate};
 use crate::verify::Verifier;
 use crate::verify::endorsements::Source;
+use crate::wire::UnixSeconds;
 use crate::wire::time::Clock;
-use crate::wire::txn::{StoreError, Transact, Transaction};
+use crate::wire::txn::{StoreError, Transact, Transaction, Txn};
 
 /// The sum of ports that the release stair needs on a transaction.
 pub trait ReleaseTx:
@@ -61,13 +64,15 @@ pub struct Service<P: Ports> {
     pub store: P::Store,
     pub custodian: P::Custodian,
     pub source: P::Source,
-    pub clock: P::Clock,
+    pub clock: Arc<P::Clock>,
     pub identity: Arc<Identity>,
     pub verifier: Verifier,
     pub issuer: Issuer,
     /// The budget for callers who are not genuine guests.
     pub strangers: Strangers,
-    origin: String,
+    /// What waits for its entry.
+    pub(super) recorder: Recorder,
+    origin: Arc<str>,
     /// The store's epoch, as challenges carry it.
     epoch: u64,
     /// Whether the log has been verified and releases may go on.
@@ -92,9 +97,20 @@ impl<P: Ports> Service<P> {
         epoch: u64,
     ) -> Self {
         let Adapters { store, custodian, source, clock } = adapters;
-        let origin = log_origin(identity.public().pins());
-        let (open, strangers) = (AtomicBool::new(false), Strangers::default());
-        Self { store, custodian, source, clock, identity, verifier, issuer, strangers, origin, epoch, open }
+        Self {
+            origin: log_origin(identity.public().pins()).into(),
+            open: AtomicBool::new(false),
+            strangers: Strangers::default(),
+            recorder: Recorder::default(),
+            clock: Arc::new(clock),
+            store,
+            custodian,
+            source,
+            identity,
+            verifier,
+            issuer,
+            epoch,
+        }
     }
 
     /// Lets releases go on, after the log has been verified.
@@ -112,17 +128,63 @@ impl<P: Ports> Service<P> {
         self.open.load(Ordering::SeqCst)
     }
 
+    /// Stops releases after a fault of the store. A clock that jumped is alarm enough by itself: nothing was written
+    /// under it, and the next transaction looks at it anew.
+    pub(super) fn failed(&self, error: &StoreError) {
+        match error {
+            StoreError::Clock { .. } => {}
+            StoreError::Corrupt { .. } | StoreError::RowTampered { .. } | StoreError::Unavailable { .. } => {
+                self.close();
+            }
+        }
+    }
+
+    /// Tells whether releases may go on now: the log is verified, and each role's certificate is in force.
+    ///
+    /// Errors: `Closed`, `RoleLapsed`.
+    pub fn ready(&self, now: UnixSeconds) -> Result<(), Error> {
+        if !self.is_open() {
+            return Err(Error::Closed);
+        }
+        let public = self.identity.public();
+        let lapsed = Role::ALL
+            .into_iter()
+            .find(|role| !public.certificate(*role).is_ok_and(|held| held.window().contains(now)));
+        lapsed.map_or(Ok(()), |role| Err(Error::RoleLapsed { role }))
+    }
+
+    /// Returns what transactions write with.
+    pub(super) fn desk(&self) -> Desk<P::Clock> {
+        Desk { identity: self.identity.clone(), clock: self.clock.clone(), origin: self.origin.clone() }
+    }
+
     /// Returns what challenges of a plane are bound to.
     pub fn place(&self, plane: Plane) -> Place {
         Place { plane, store: self.identity.store(), epoch: self.epoch }
     }
 }
 
-/// Gives what signs the log.
-///
-/// Errors: `Unavailable`, never for an identity that was checked when it was loaded.
-pub fn log<'a>(identity: &'a Identity, origin: &'a str) -> Result<Log<'a>, StoreError> {
-    Ok(Log { key: identity.log(), certificate: certificate(identity, Role::Log)?, origin })
+/// What a transaction of the stair writes with.
+pub(super) struct Desk<C> {
+    pub identity: Arc<Identity>,
+    clock: Arc<C>,
+    origin: Arc<str>,
+}
+
+impl<C: Clock> Desk<C> {
+    /// Returns the time of the store. The replica's clock is read now, and not before the transaction waited for its
+    /// turn or a custodian was asked: else a busy service would take its own waiting for a jump of the clock.
+    pub fn now<T: ReleaseTx>(&self, txn: &mut Txn<'_, T>) -> Result<UnixSeconds, StoreError> {
+        txn.ports().now(self.clock.now())
+    }
+
+    /// Gives what signs the log.
+    ///
+    /// Errors: `Unavailable`, never for an identity that was checked when it was loaded.
+    pub fn log(&self) -> Result<Log<'_>, StoreError> {
+        let certificate = certificate(&self.identity, Role::Log)?;
+        Ok(Log { key: self.identity.log(), certificate, origin: &self.origin })
+    }
 }
 
 /// Gives the certificate of a role.

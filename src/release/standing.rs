@@ -4,7 +4,6 @@ use super::service::{Ports, ReleaseTx, Service};
 use crate::audit::ledger::Ledger as _;
 use crate::audit::tree::NodeId;
 use crate::wire::Digest;
-use crate::wire::time::Clock as _;
 use crate::wire::txn::{StoreError, Transact as _, Txn};
 
 /// Hashes of one full tile.
@@ -14,9 +13,9 @@ const TILE_WIDTH: u64 = 256;
 ///
 /// Errors: those of the store.
 pub async fn probe<P: Ports>(service: &Service<P>) -> Result<(), StoreError> {
-    let clock = service.clock.now();
+    let desk = service.desk();
     let read = service.store.transact::<_, StoreError, _>(move |txn| {
-        txn.ports().now(clock)?;
+        desk.now(txn)?;
         txn.ports().head()?;
         Ok(txn.stage(()))
     });

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use super::service::{Ports, Service, log};
+use super::service::{Ports, Service};
 use crate::audit::append::append;
 use crate::audit::entry::{Entry, Stranger, StrangersCounted, Text};
-use crate::audit::ledger::Ledger as _;
 use crate::protocol::head::Plane;
 use crate::wire::time::Clock as _;
 use crate::wire::txn::{StoreError, Transact as _};
@@ -76,8 +75,7 @@ pub async fn note<P: Ports>(
     code: Code,
     sent: Digest<32>,
 ) -> Result<(), StoreError> {
-    let clock = service.clock.now();
-    let (within, counted) = service.strangers.charge(clock, address, code);
+    let (within, counted) = service.strangers.charge(service.clock.now(), address, code);
     let mut entries: Vec<Entry> = counted.map(Entry::from).into_iter().collect();
     if within {
         let address = Text::cut(&address.to_string());
@@ -86,17 +84,17 @@ pub async fn note<P: Ports>(
     if entries.is_empty() {
         return Ok(());
     }
-    let (identity, origin) = (service.identity.clone(), service.origin().to_string());
+    let desk = service.desk();
     let noted = service.store.transact::<_, StoreError, _>(move |txn| {
-        let now = txn.ports().now(clock)?;
+        let now = desk.now(txn)?;
         let mut staged = txn.stage(());
         for entry in &entries {
-            let appended = append(txn, log(&identity, &origin)?, now, entry, None)?.untold(txn);
+            let appended = append(txn, desk.log()?, now, entry, None)?.untold(txn);
             staged = staged.and(appended).map(|((), ())| ());
         }
         Ok(staged)
     });
-    noted.await
+    noted.await.inspect_err(|error| service.failed(error))
 }
 
 #[cfg(test)]

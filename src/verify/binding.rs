@@ -113,15 +113,15 @@ impl<F: Freshness> Guest<F> {
         if let Some(code) = first_failure(&self.checks) {
             return Err(Stranger { code });
         }
-        for name in [CheckName::Format, CheckName::Signature, CheckName::Chain] {
-            let Some(check) = self.cpu.checks().named(name) else {
-                return Err(Stranger { code: Code::SnpVekMissing });
-            };
-            match (check.outcome, check.code) {
-                (Outcome::Fail, Some(code)) => return Err(Stranger { code }),
-                (Outcome::Fail, None) => return Err(Stranger { code: Code::ReportDataMismatch }),
-                (Outcome::Pass | Outcome::Unknown, _) => {}
-            }
+        let made = [CheckName::Format, CheckName::Signature, CheckName::Chain]
+            .map(|name| self.cpu.checks().named(name));
+        let with = |outcome| made.iter().flatten().find(|check| check.outcome == outcome);
+        if let Some(failed) = with(Outcome::Fail) {
+            return Err(Stranger { code: failed.code.unwrap_or(Code::ReportDataMismatch) });
+        }
+        // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
+        if with(Outcome::Unknown).is_some() || made.contains(&None) {
+            return Err(Stranger { code: Code::SnpVekMissing });
         }
         Ok(self)
     }
@@ -129,6 +129,28 @@ impl<F: Freshness> Guest<F> {
     /// Returns the request.
     pub fn bundle(&self) -> &Arc<Bundle> {
         &self.bundle
+    }
+
+    /// Assesses the CPU evidence once more where only a revocation list past its end was at hand, taking one that is
+    /// at most `age_s_max` past it: for a policy that accepts the risk. What a list names stays revoked.
+    pub fn accepting_stale_crl(
+        self,
+        verifier: &Verifier,
+        given: &Endorsements,
+        now: UnixSeconds,
+        age_s_max: i64,
+    ) -> Self {
+        let revocation = self.cpu.checks().named(CheckName::Revocation);
+        let stale = revocation
+            .is_some_and(|check| (check.outcome, check.code) == (Outcome::Unknown, Some(Code::SnpCrlStale)));
+        let Some(Cpu::Snp(snp)) = self.cpu.shown().filter(|_| stale) else { return self };
+        let report = snp.report.clone();
+        let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
+        let Verifier { roots, warm } = verifier;
+        let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max)
+            .withhold(&OUTSIDE_WINDOW)
+            .map(Cpu::Snp);
+        Self { cpu, ..self }
     }
 
     /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on

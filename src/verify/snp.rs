@@ -101,6 +101,20 @@ pub fn assess(
     expected_report_data: Option<&[u8; 64]>,
     report: Result<Report, evidence::Error>,
 ) -> Part<Snp> {
+    assess_with(roots, warm, given, now, expected_report_data, report, 0)
+}
+
+/// Verifies a report as `assess` does, and takes a revocation list that ended at most `crl_stale_s_max` ago: for a
+/// policy that accepts the risk.
+pub fn assess_with(
+    roots: &Roots,
+    warm: &Warm,
+    given: &SnpEndorsements,
+    now: UnixSeconds,
+    expected_report_data: Option<&[u8; 64]>,
+    report: Result<Report, evidence::Error>,
+    crl_stale_s_max: i64,
+) -> Part<Snp> {
     let report = match report {
         Ok(report) => report,
         Err(error) => {
@@ -121,7 +135,8 @@ pub fn assess(
     checks.record(chain(warm, given, leaf.as_ref(), issuer.as_ref()));
     checks.record(hints(given, leaf.as_ref(), anchors));
     checks.record(validity(now, leaf.as_ref(), issuer.as_ref()));
-    checks.extend(revocation::look_up(warm, given, now, leaf.as_ref(), issuer.as_ref(), anchors));
+    let at = revocation::At { now, stale_s_max: crl_stale_s_max };
+    checks.extend(revocation::look_up(warm, given, at, leaf.as_ref(), issuer.as_ref(), anchors));
     checks.record(match &leaf {
         Some(leaf) => tcb(&report, &leaf.spls),
         None => Check::unknown(CheckName::Tcb, Code::SnpVekMissing),

@@ -8,6 +8,8 @@ mod agent;
 mod cmd;
 #[cfg(feature = "server")]
 mod custody;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod ear;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
@@ -30,6 +32,10 @@ mod readme;
 mod real_captures;
 mod rim;
 mod scratch;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod service;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod service_command;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;

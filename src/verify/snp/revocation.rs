@@ -7,6 +7,14 @@ use crate::verify::warm::Warm;
 use crate::wire::text::foreign;
 use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, limits};
 
+/// When lists are looked at.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub now: UnixSeconds,
+    /// Seconds by which the newest list may be past its end; 0 but for a policy that accepts the risk.
+    pub stale_s_max: i64,
+}
+
 /// Looks the certificates up in the lists of the line's root; records `revocation`, and `validity` for the list's
 /// window.
 ///
@@ -15,7 +23,7 @@ use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, limits};
 pub(super) fn look_up(
     warm: &Warm,
     given: &SnpEndorsements,
-    now: UnixSeconds,
+    at: At,
     leaf: Option<&Leaf<'_>>,
     issuer: Option<&Issuer<'_>>,
     anchors: Option<&AmdAnchors>,
@@ -49,7 +57,7 @@ pub(super) fn look_up(
             checks.record(revoked(certificate, list));
         }
     }
-    checks.extend(in_force(&authentic, now, leaf.is_some(), &ark.subject_cn));
+    checks.extend(in_force(&authentic, at, leaf.is_some(), &ark.subject_cn));
     checks
 }
 
@@ -60,10 +68,15 @@ fn revoked(certificate: &Certificate, list: &Crl) -> Check {
 }
 
 /// Judges whether one of the lists speaks for now.
-fn in_force(authentic: &[&Crl], now: UnixSeconds, have_leaf: bool, root: &str) -> Checks {
+fn in_force(authentic: &[&Crl], at: At, have_leaf: bool, root: &str) -> Checks {
     let name = CheckName::Revocation;
     let mut checks = Checks::new();
-    if authentic.iter().any(|list| list.window().contains(now)) {
+    let At { now, stale_s_max } = at;
+    let newest = authentic.iter().max_by_key(|list| list.number());
+    let tolerated = newest
+        .map(|list| list.window())
+        .is_some_and(|window| window.not_before <= now && now.since(window.not_after) <= stale_s_max);
+    if tolerated || authentic.iter().any(|list| list.window().contains(now)) {
         // Without the leaf nobody knows what to look up.
         checks.record(match have_leaf {
             true => Check::pass(name),
@@ -71,7 +84,7 @@ fn in_force(authentic: &[&Crl], now: UnixSeconds, have_leaf: bool, root: &str) -
         });
         return checks;
     }
-    let Some(newest) = authentic.iter().max_by_key(|list| list.number()) else {
+    let Some(newest) = newest else {
         checks.record(
             Check::unknown(name, Code::SnpCrlMissing)
                 .expected(format!("a revocation list of {}", foreign(root))),

@@ -1,0 +1,404 @@
+//! The listeners: sizes, routes, problem documents, strangers, and what is missing for a while.
+
+use std::path::PathBuf;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use claviger::http::{health, log, operator};
+use claviger::protocol::message::{Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence, Problem};
+use claviger::protocol::receipt::Checkpoint;
+use claviger::protocol::{receipt, transcript};
+use claviger::wire::code::Family;
+use claviger::wire::{Code, Digest, limits};
+use tower::ServiceExt as _;
+
+use super::{Reply, Stage, call, post};
+use crate::vectors;
+
+fn guest(stage: &Stage, method: &str, path: &str) -> Reply {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    stage.runtime.block_on(call(stage.service().clone(), request))
+}
+
+fn other(stage: &Stage, routes: Router, method: &str, path: &str) -> Reply {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    stage.runtime.block_on(async {
+        let (parts, body) = routes.oneshot(request).await.unwrap().into_parts();
+        let body = axum::body::to_bytes(body, 1 << 24).await.unwrap().to_vec();
+        Reply { status: parts.status, headers: parts.headers, body }
+    })
+}
+
+fn operators(stage: &Stage) -> Router {
+    operator::routes(stage.service().clone()).merge(log::routes(stage.service().clone()))
+}
+
+#[test]
+fn a_body_that_is_too_large_is_413() {
+    let stage = Stage::new("http-size");
+    for (path, len) in [
+        ("/attest", limits::ATTEST_BODY_LEN_MAX),
+        ("/attest/renew", limits::ATTEST_BODY_LEN_MAX),
+        ("/attest/end", limits::ATTEST_BODY_LEN_MAX),
+        ("/attest/challenge", limits::GUEST_BODY_LEN_MAX),
+    ] {
+        let over = stage.post(path, &vec![b' '; len + 1]);
+        assert_eq!(over.refused(Code::RequestTooLarge).status, 413, "{path}");
+        let within = stage.post(path, &vec![b' '; len]);
+        assert_eq!(within.refused(Code::RequestMalformed).status, 400, "{path}");
+    }
+}
+
+#[test]
+fn what_is_no_request_is_400_with_a_code() {
+    let stage = Stage::new("http-malformed");
+    let mut guest = stage.guest("g");
+    let good = guest.release(&stage).body;
+    let text = String::from_utf8(good.clone()).unwrap();
+    let wrong = [
+        Vec::new(),
+        b"{}".to_vec(),
+        b"[]".to_vec(),
+        b"\xff\xfe".to_vec(),
+        text.replacen('{', "{\"extra\":1,", 1).into_bytes(),
+        text.replacen('{', "{\"challenge\":\"AA\",", 1).into_bytes(),
+        [&good[..], b"{}"].concat(),
+        good[..good.len() - 1].to_vec(),
+        b"challenge=1&head=2".to_vec(),
+    ];
+    for (number, body) in wrong.iter().enumerate() {
+        let problem = stage.post("/attest", body).problem();
+        assert_eq!(problem.status, 400, "{number}: {problem:?}");
+        assert!(problem.signature.is_none());
+    }
+    for body in [&b""[..], b"[]", b"{\"a\":1}", b"null"] {
+        assert_eq!(stage.post("/attest/challenge", body).problem().status, 400);
+    }
+    assert_eq!(stage.post("/attest", &good).status, 200);
+    assert_eq!(stage.count("released"), 1);
+}
+
+#[test]
+fn the_guest_listener_knows_its_four_routes_and_nothing_near_them() {
+    let stage = Stage::new("http-routes");
+    for path in [
+        "/",
+        "/attest/",
+        "/attest/challenge/",
+        "//attest",
+        "//v1/catalogue",
+        "/attest//challenge",
+        "/%61ttest",
+        "/attest%2fchallenge",
+        "/v1/../attest",
+        "/%2e%2e/attest",
+        "/./attest",
+        "/Attest",
+        "/v1/catalogue",
+        "/v1/codes",
+        "/v1/service",
+        "/v1/policies",
+        "/log/checkpoint",
+        "/log/tile/0/000",
+        "/review",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/kbs/v0/auth",
+        "/tenants/demo/.well-known/jwks.json",
+    ] {
+        for method in ["GET", "POST"] {
+            let reply = guest(&stage, method, path);
+            assert_eq!(reply.refused(Code::RouteUnknown).status, 404, "{method} {path}");
+        }
+    }
+    for path in ["/attest", "/attest/challenge", "/attest/renew", "/attest/end"] {
+        for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            let reply = guest(&stage, method, path);
+            assert_eq!(reply.refused(Code::MethodNotAllowed).status, 405, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn other_listeners_answer_with_problems_too() {
+    let stage = Stage::new("http-operators");
+    for path in [
+        "//v1/catalogue",
+        "/v1/catalogue/",
+        "/%2e%2e/v1/catalogue",
+        "/attest",
+        "/attest/challenge",
+        "/log",
+        "/v1",
+    ] {
+        other(&stage, operators(&stage), "GET", path).refused(Code::RouteUnknown);
+    }
+    for path in ["/v1/catalogue", "/log/checkpoint", "/log/tile/0/000", "/tenants/demo/.well-known/jwks.json"]
+    {
+        let reply = other(&stage, operators(&stage), "POST", path);
+        assert_eq!(reply.refused(Code::MethodNotAllowed).status, 405, "{path}");
+    }
+    let health = || health::routes(stage.service().clone());
+    assert_eq!(other(&stage, health(), "GET", "/readyz").status, 200);
+    assert_eq!(other(&stage, health(), "POST", "/readyz").refused(Code::MethodNotAllowed).status, 405);
+    other(&stage, health(), "GET", "/attest").refused(Code::RouteUnknown);
+    stage.service().close();
+    assert_eq!(other(&stage, health(), "GET", "/healthz").status, 200);
+    assert_eq!(other(&stage, health(), "GET", "/readyz").refused(Code::LogNotVerified).status, 503);
+}
+
+#[test]
+fn strangers_are_recorded_one_by_one_and_then_counted() {
+    let stage = Stage::new("http-strangers");
+    for _ in 0..25 {
+        stage.post("/attest", b"{}").refused(Code::RequestMalformed);
+    }
+    assert_eq!(stage.count("stranger"), 10);
+    stage.pass(60);
+    stage.post("/attest", b"{}").refused(Code::RequestMalformed);
+    let list = stage.entries();
+    let counted: Vec<_> = list.iter().filter(|(_, body)| body.get("count").is_some()).collect();
+    assert_eq!(counted.len(), 1);
+    assert_eq!(counted[0].1["count"], 15);
+    assert_eq!(stage.count("stranger"), 11);
+    stage.holds();
+}
+
+/// A report that no chip is known to have signed is nobody's: it makes no entry of a guest and gets no signature.
+#[test]
+fn whose_certificate_is_missing_is_a_stranger() {
+    let stage = Stage::new("http-no-vek");
+    let mut guest = stage.guest("g");
+    guest.devices.endorsements.clear();
+    guest.devices.machine.snp.measurement = [7; 48];
+    let away = Away::of(&stage, |name| name.ends_with("vek.der"));
+    let sent = guest.release(&stage);
+    let reply = stage.attest(&sent);
+    let problem = reply.refused(Code::SnpVekMissing);
+    assert_eq!((problem.status, problem.signature.is_none()), (503, true));
+    assert!(reply.headers.contains_key("retry-after"));
+    assert_eq!((stage.count("denied"), stage.count("stranger")), (0, 1));
+    away.back();
+    stage.check_denial(&sent, &stage.attest(&sent), Code::SnpMeasurementNotListed);
+    stage.holds();
+}
+
+/// Files of the folder that are somewhere else for a while.
+struct Away(Vec<(PathBuf, PathBuf)>);
+
+impl Away {
+    fn of(stage: &Stage, names: impl Fn(&str) -> bool) -> Self {
+        let aside = stage.scratch.path().join("aside");
+        std::fs::create_dir_all(&aside).unwrap();
+        let mut moved = Vec::new();
+        for file in std::fs::read_dir(stage.endorsements()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_string();
+            if names(&name) {
+                let to = aside.join(&name);
+                std::fs::rename(&path, &to).unwrap();
+                moved.push((path, to));
+            }
+        }
+        assert!(!moved.is_empty());
+        Self(moved)
+    }
+
+    fn back(self) {
+        for (path, aside) in self.0 {
+            std::fs::rename(aside, path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_missing_endorsement_is_503_and_the_challenge_stays_unspent() {
+    let stage = Stage::new("http-missing");
+    let mut guest = stage.guest("g");
+    let mut names: Vec<String> = std::fs::read_dir(stage.endorsements())
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with("crl.der") || name.ends_with(".swidtag") || name.ends_with(".resp.der"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 6, "{names:?}");
+    for (granted, name) in names.iter().enumerate() {
+        let sent = guest.release(&stage);
+        let away = Away::of(&stage, |found| found == name);
+        let reply = stage.attest(&sent);
+        let problem = reply.problem();
+        assert_eq!(problem.status, 503, "{name}: {problem:?}");
+        assert_eq!(problem.code.family(), Family::Unavailable, "{name}: {problem:?}");
+        assert!(reply.headers.contains_key("retry-after") && problem.retry_after_s.is_some(), "{name}");
+        assert!(problem.signature.is_none() && problem.reasons.is_empty());
+        assert_eq!((stage.count("released"), stage.count("denied")), (granted, 0), "{name}");
+        away.back();
+        let reply = stage.attest(&sent);
+        stage.check_grant(&guest, &sent, &reply);
+    }
+    stage.holds();
+}
+
+/// Bytes of a denial without what is random or of the time.
+fn told(reply: &Reply) -> String {
+    let problem: Problem = reply.problem();
+    let Problem { kind, title, status, code, reasons, retry_after_s, lapses_at, .. } = problem;
+    let mut value: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+    let mut headers = reply.headers.clone();
+    headers.remove("content-length");
+    let fields: Vec<String> = value.as_object_mut().unwrap().keys().cloned().collect();
+    format!(
+        "{kind} {title} {status} {code} {reasons:?} {retry_after_s:?} {lapses_at:?} {fields:?} {headers:?}"
+    )
+}
+
+#[test]
+fn an_unknown_tenant_and_no_match_answer_alike() {
+    let stage = Stage::new("http-alike");
+    let mut guest = stage.guest("g");
+    let mut ask = |tenant: &str, key: &str| {
+        (guest.tenant, guest.keys) = (tenant.to_string(), vec![key.to_string()]);
+        let sent = guest.release(&stage);
+        let reply = stage.attest(&sent);
+        let denial = stage.check_denial(&sent, &reply, Code::PolicyNoMatch);
+        assert_eq!(denial.reasons, [Code::PolicyNoMatch]);
+        (told(&reply), reply.body.len())
+    };
+    let unknown = ask("abcd", "demo/model");
+    let unmatched = ask("demo", "abcd/model");
+    assert_eq!(unknown.0, unmatched.0);
+    // Proofs grow with the log; nothing else differs in length.
+    assert!(unknown.1.abs_diff(unmatched.1) < 200, "{unknown:?} {unmatched:?}");
+    assert_eq!(stage.count("released"), 0);
+}
+
+#[test]
+fn twenty_requests_of_one_vm_at_once_leave_one_lease() {
+    let stage = Stage::new("http-parallel");
+    let mut guest = stage.guest("g");
+    let sent: Vec<_> = (0..20).map(|_| guest.release(&stage)).collect();
+    let replies = stage.runtime.block_on(async {
+        let asked: Vec<_> = sent
+            .iter()
+            .map(|sent| tokio::spawn(post(stage.service().clone(), "/attest".to_string(), sent.body.clone())))
+            .collect();
+        let mut replies = Vec::new();
+        for asked in asked {
+            replies.push(asked.await.unwrap());
+        }
+        replies
+    });
+    let mut granted = 0;
+    for (sent, reply) in sent.iter().zip(&replies) {
+        match reply.status.as_u16() {
+            200 => {
+                stage.check_grant(&guest, sent, reply);
+                granted += 1;
+            }
+            _ => assert_eq!(reply.refused(Code::ReservationLapsed).status, 503),
+        }
+    }
+    assert!(granted >= 1);
+    let ended = stage.count("ended");
+    assert_eq!((stage.count("intended"), stage.count("released"), ended), (20, granted, 19));
+    stage.holds();
+}
+
+/// Evidence of real machines, made for other requests than this one.
+#[test]
+fn recorded_evidence_is_not_of_this_request() {
+    let (Some(snp), Some(nvidia)) = (vectors::folder("snp"), vectors::folder("nvidia")) else { return };
+    let stage = Stage::new("http-real");
+    let mut guest = stage.guest("g");
+    let sent = guest.release(&stage);
+    let mut request: claviger::protocol::message::AttestRequest = serde_json::from_slice(&sent.body).unwrap();
+    let cpu = CpuEvidence {
+        kind: CpuKind::Snp,
+        report: vectors::read(&snp, "cases/genoa-v3-aci/report.bin"),
+        endorsements: Vec::new(),
+    };
+    let gpu = GpuEvidence {
+        report: vectors::read(&nvidia, "gpu/h100-550.90.07/report.bin"),
+        chain: vectors::read(&nvidia, "gpu/h100-550.90.07/chain.pem"),
+    };
+    let evidence = Evidence { cpu, gpus: vec![gpu] };
+    let facts = &request.facts.as_ref().unwrap().0;
+    let digest = transcript::evidence_digest(&evidence, facts);
+    let proof = transcript::proof(&request.challenge.0, &sent.asked.head_hash, &digest);
+    request.proof = Bytes(guest.instance.sign(&proof).to_vec());
+    request.evidence = Some(evidence);
+    let reply = stage.post("/attest", &serde_json::to_vec(&request).unwrap());
+    let problem = reply.refused(Code::ReportDataMismatch);
+    assert_eq!((problem.status, problem.signature.is_none()), (403, true));
+    assert_eq!((stage.count("stranger"), stage.count("released")), (1, 0));
+}
+
+#[test]
+fn checkpoint_and_tiles_lead_to_the_entries() {
+    let stage = Stage::new("http-tiles");
+    let mut guest = stage.guest("g");
+    guest.granted(&stage);
+    for _ in 0..3 {
+        stage.pass(1);
+        let sent = guest.release(&stage);
+        stage.attest(&sent).grant();
+    }
+    let get = |path: &str| other(&stage, operators(&stage), "GET", path);
+    let note = String::from_utf8(get("/log/checkpoint").body).unwrap();
+    let mut lines = note.lines();
+    let (origin, size, root) = (lines.next().unwrap(), lines.next().unwrap(), lines.next().unwrap());
+    let size: usize = size.parse().unwrap();
+    assert_eq!(size, stage.entries().len());
+    let tile = get(&format!("/log/tile/0/000.p/{size}")).body;
+    let leaves: Vec<Digest<32>> =
+        tile.chunks_exact(32).map(|hash| Digest::new(hash.try_into().unwrap())).collect();
+    assert_eq!(leaves.len(), size);
+    // RFC 6962, section 2.1, from the leaves of the tile alone.
+    fn hash(leaves: &[Digest<32>]) -> Digest<32> {
+        match leaves {
+            [one] => *one,
+            _ => {
+                let left = leaves.len().next_power_of_two() / 2;
+                receipt::node_hash(&hash(&leaves[..left]), &hash(&leaves[left..]))
+            }
+        }
+    }
+    let checkpoint =
+        Checkpoint { origin: origin.to_string(), size: size.try_into().unwrap(), root: hash(&leaves) };
+    assert!(note.starts_with(&checkpoint.text()), "{note} {root}");
+    let stored = stage.runtime.block_on(stage.service().store.read(move |tx| {
+        use claviger::audit::ledger::Ledger as _;
+        let mut hashes = Vec::new();
+        for index in 0..size {
+            hashes.push(tx.entry(index.try_into().unwrap())?.unwrap().leaf.hash());
+        }
+        Ok::<_, claviger::wire::txn::StoreError>(hashes)
+    }));
+    assert_eq!(stored.unwrap(), leaves);
+    for path in [
+        format!("/log/tile/0/000.p/{}", size + 1),
+        "/log/tile/0/000".to_string(),
+        "/log/tile/1/000".to_string(),
+    ] {
+        assert_eq!(get(&path).refused(Code::RouteUnknown).status, 404);
+    }
+}
+
+/// A lapsed certificate of an online key stops releases: no agent would believe the reply.
+#[test]
+fn a_lapsed_role_certificate_stops_releases() {
+    let stage = Stage::new("http-role");
+    let mut guest = stage.guest("g");
+    let certificate = stage.identity().public().certificate(claviger::protocol::role::Role::Reply).unwrap();
+    stage.pass(certificate.window().not_after.since(stage.now()));
+    stage.publish("g", &guest.devices.machine);
+    assert_eq!(stage.runtime.block_on(async { stage.service().ready(stage.now()) }), Ok(()));
+    let sent = guest.release(&stage);
+    stage.pass(1);
+    assert_eq!(stage.attest(&sent).refused(Code::IdentityEnded).status, 503);
+    let reply = other(&stage, health::routes(stage.service().clone()), "GET", "/readyz");
+    assert_eq!(reply.refused(Code::IdentityEnded).status, 503);
+    assert_eq!(stage.count("intended"), 0);
+}

@@ -1,0 +1,347 @@
+//! The service as a command: what it starts with, what it refuses to start with, how it ends, and its log offline.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::scratch::Scratch;
+
+fn claviger(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_claviger")).args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn says(output: &Output, status: i32, words: &[&str]) {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word} in: {text}");
+    }
+}
+
+/// A folder with the identity of a real service and its configuration.
+struct Place {
+    scratch: Scratch,
+}
+
+const LISTENERS: &str = "[guest]\nlisten = \"127.0.0.1:0\"\ndanger_plaintext = true\n\
+    [operator]\nlisten = \"127.0.0.1:0\"\ndanger_plaintext = true\n\
+    [health]\nlisten = \"127.0.0.1:0\"\n[endorsements]\ndir = \"endorsements\"\n";
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        let place = Self { scratch };
+        let made = claviger(&["init", "--dir", place.text("service").as_str()]);
+        assert_eq!(made.status.code(), Some(0), "{made:?}");
+        place.configure(LISTENERS);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_string()
+    }
+
+    fn configure(&self, rest: &str) {
+        let head = "[service]\ndir = \"service\"\nissuer = \"https://claviger.test\"\n";
+        self.scratch.write("claviger.toml", format!("{head}{rest}").as_bytes());
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+        command.args(["serve", "--config", &self.text("claviger.toml")]);
+        command
+    }
+
+    /// Starts the service, which must refuse to.
+    fn refused(&self) -> Output {
+        let mut child = self.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let ended = ended(&mut child, Duration::from_secs(20));
+        if !ended {
+            child.kill().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(ended, "the service started: {output:?}");
+        output
+    }
+
+    /// Starts the service and waits until it listens.
+    fn started(&self) -> Serving {
+        let log = self.path("serve.log");
+        let file = fs::File::create(&log).unwrap();
+        let child = self.command().stderr(file).spawn().unwrap();
+        let mut serving = Serving { child, log, addresses: Value::Null };
+        let begun = Instant::now();
+        loop {
+            let text = fs::read_to_string(&serving.log).unwrap();
+            let listening = text.lines().find(|line| line.contains("\"listening\""));
+            if let Some(line) = listening {
+                let line: Value = serde_json::from_str(line).unwrap();
+                serving.addresses = line["fields"].clone();
+                return serving;
+            }
+            assert!(serving.child.try_wait().unwrap().is_none(), "{text}");
+            assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn verify(&self, database: &Path, more: &[&str]) -> Output {
+        let service = self.text("service/service/service.json");
+        let mut arguments = vec![
+            "audit",
+            "verify",
+            "--database",
+            database.to_str().unwrap(),
+            "--service",
+            &service,
+            "--format",
+            "json",
+        ];
+        arguments.extend(more);
+        claviger(&arguments)
+    }
+
+    /// Copies the database, `-wal` and all.
+    fn copy(&self, name: &str) -> PathBuf {
+        let to = self.path(name);
+        for suffix in ["", "-wal"] {
+            let from = self.path(&format!("service/store.db{suffix}"));
+            if from.exists() {
+                fs::copy(from, self.path(&format!("{name}{suffix}"))).unwrap();
+            }
+        }
+        to
+    }
+}
+
+struct Serving {
+    child: Child,
+    log: PathBuf,
+    addresses: Value,
+}
+
+impl Serving {
+    fn url(&self, listener: &str, path: &str) -> String {
+        format!("http://{}{path}", self.addresses[listener].as_str().unwrap())
+    }
+
+    /// Posts noise, each of which becomes an entry.
+    fn noise(&self, count: usize) {
+        for _ in 0..count {
+            let answer = ureq::post(self.url("guest", "/attest"))
+                .config()
+                .http_status_as_error(false)
+                .build()
+                .send(&b"{}"[..])
+                .unwrap();
+            assert_eq!(answer.status(), 400);
+        }
+    }
+
+    fn terminate(mut self) -> i32 {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(ended(&mut self.child, Duration::from_secs(15)), "SIGTERM ends the service");
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn ended(child: &mut Child, within: Duration) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < within {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+fn get(url: &str) -> (u16, String) {
+    let answer = ureq::get(url).config().http_status_as_error(false).build().call().unwrap();
+    let (status, mut body) = (answer.status().as_u16(), answer.into_body());
+    (status, body.read_to_string().unwrap())
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn serves_without_the_roots_and_ends_cleanly() {
+    let place = Place::new("serve-roots");
+    fs::rename(place.path("service/roots"), place.path("offline")).unwrap();
+    let serving = place.started();
+    assert_eq!(get(&serving.url("health", "/readyz")).0, 200);
+    assert_eq!(get(&serving.url("operator", "/v1/catalogue")).0, 200);
+    serving.noise(3);
+    assert_eq!(serving.terminate(), 0);
+    let copy = place.copy("copy.db");
+    let verified = place.verify(&copy, &[]);
+    assert_eq!(verified.status.code(), Some(0));
+    assert_eq!(report(&verified)["size"], 5);
+}
+
+#[test]
+fn a_rotated_key_is_used_after_a_restart_and_the_pins_stay() {
+    let place = Place::new("serve-rotate");
+    let pins = |place: &Place| {
+        let file: Value =
+            serde_json::from_slice(&fs::read(place.path("service/service/service.json")).unwrap()).unwrap();
+        file["pins"].clone()
+    };
+    let before = pins(&place);
+    let serving = place.started();
+    serving.noise(2);
+    assert_eq!(serving.terminate(), 0);
+    for role in ["log", "reply", "result", "enrolment"] {
+        let dir = place.text("service");
+        let roots = place.text("service/roots");
+        let made = claviger(&["identity", "certify", "--dir", &dir, "--roots", &roots, "--role", role]);
+        says(&made, 0, &[role]);
+    }
+    assert_eq!(pins(&place), before);
+    let serving = place.started();
+    serving.noise(2);
+    assert_eq!(serving.terminate(), 0);
+    let copy = place.copy("copy.db");
+    let verified = place.verify(&copy, &[]);
+    assert_eq!(verified.status.code(), Some(0), "{}", report(&verified));
+}
+
+#[test]
+fn an_older_copy_of_the_database_is_not_served() {
+    let place = Place::new("serve-older");
+    let serving = place.started();
+    serving.noise(2);
+    assert_eq!(serving.terminate(), 0);
+    let older = place.copy("older.db");
+    let serving = place.started();
+    serving.noise(2);
+    assert_eq!(serving.terminate(), 0);
+    let newer = report(&place.verify(&place.copy("newer.db"), &[]));
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(place.path(&format!("service/store.db{suffix}"))).ok();
+        let from = place.path(&format!("older.db{suffix}"));
+        if from.exists() {
+            fs::copy(from, place.path(&format!("service/store.db{suffix}"))).unwrap();
+        }
+    }
+    says(&place.refused(), 3, &["the audit log does not hold", "nothing is released"]);
+    // And a reviewer who remembers size and root sees it too.
+    let (size, root) = (newer["signed"]["size"].to_string(), newer["signed"]["root"].as_str().unwrap());
+    let verified = place.verify(&older, &["--size", &size, "--root", root]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(!report(&verified)["findings"].as_array().unwrap().is_empty());
+    assert_eq!(place.verify(&older, &[]).status.code(), Some(0), "by itself it is in order");
+}
+
+#[test]
+fn every_change_of_the_log_is_named() {
+    let place = Place::new("serve-audit");
+    let serving = place.started();
+    serving.noise(6);
+    let running = place.copy("running.db");
+    assert_eq!(place.verify(&running, &[]).status.code(), Some(0), "a copy of a running service holds");
+    assert_eq!(serving.terminate(), 0);
+    let changes = [
+        "UPDATE log_entries SET body = replace(body, 'request_malformed', 'proof_invalid') WHERE idx = 3",
+        "UPDATE log_entries SET time = time + 1 WHERE idx = 3",
+        "UPDATE log_entries SET kind = 'released' WHERE idx = 3",
+        "DELETE FROM log_entries WHERE idx = 3",
+        "DELETE FROM log_entries WHERE idx = 6",
+        "UPDATE log_entries SET idx = CASE idx WHEN 2 THEN 1003 ELSE idx END; \
+         UPDATE log_entries SET idx = 2 WHERE idx = 3; UPDATE log_entries SET idx = 3 WHERE idx = 1003",
+        "DELETE FROM log_entries WHERE idx >= 4; DELETE FROM log_nodes WHERE idx >= 4; UPDATE log_head SET size = 4",
+        "UPDATE log_nodes SET hash = zeroblob(32) WHERE level = 0 AND idx = 2",
+        "UPDATE log_checkpoints SET note = replace(note, '7', '8') WHERE size = 7",
+    ];
+    let whole = report(&place.verify(&place.copy("whole.db"), &[]));
+    let (size, root) = (whole["signed"]["size"].to_string(), whole["signed"]["root"].as_str().unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (number, change) in changes.into_iter().enumerate() {
+        let copy = place.copy(&format!("changed-{number}.db"));
+        runtime.block_on(crate::service::sql(&copy, change));
+        let verified = place.verify(&copy, &["--size", &size, "--root", root]);
+        assert_eq!(verified.status.code(), Some(1), "{change}");
+        let found = report(&verified);
+        assert_eq!(found["holds"], false, "{change}");
+        assert!(found["findings"][0]["code"].is_string(), "{change}");
+    }
+    // Cut off with its checkpoints: only who remembers more notices.
+    let copy = place.copy("cut.db");
+    let cut = "DELETE FROM log_entries WHERE idx >= 4; DELETE FROM log_nodes WHERE ((idx + 1) << level) > 4; \
+               DELETE FROM log_checkpoints WHERE size > 4; UPDATE log_head SET size = 4";
+    runtime.block_on(crate::service::sql(&copy, cut));
+    assert_eq!(place.verify(&copy, &["--size", &size, "--root", root]).status.code(), Some(1));
+}
+
+#[test]
+fn a_wrong_configuration_names_file_and_field() {
+    let place = Place::new("serve-config");
+    let file = "claviger.toml";
+    for (rest, words) in [
+        (LISTENERS.replace("[health]", "[health]\ncolour = 1"), vec![file, "colour"]),
+        (
+            LISTENERS.replace("127.0.0.1:0\"\n[endorsements]", "nowhere\"\n[endorsements]"),
+            vec![file, "listen"],
+        ),
+        (LISTENERS.replacen("danger_plaintext = true\n", "", 1), vec![file, "guest", "tls_certificate"]),
+        (
+            LISTENERS.replacen("127.0.0.1:0\"\ndanger", "0.0.0.0:0\"\ndanger", 1),
+            vec![file, "guest", "loopback"],
+        ),
+        (LISTENERS.replace("[endorsements]\ndir = \"endorsements\"\n", ""), vec![file, "endorsements"]),
+        ("[guest".to_string(), vec![file]),
+    ] {
+        place.configure(&rest);
+        says(&place.refused(), 2, &words);
+    }
+    let tls = |rest: &str| {
+        place.configure(&LISTENERS.replacen("danger_plaintext = true\n", rest, 1));
+        place.refused()
+    };
+    let named = "tls_certificate = \"tls.pem\"\ntls_key = \"tls-key.pem\"\n";
+    says(&tls(named), 2, &["tls.pem"]);
+    place.scratch.write("tls.pem", b"no certificate");
+    place.scratch.write("tls-key.pem", b"no key");
+    says(&tls(named), 2, &["tls"]);
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_string()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_string()]).unwrap();
+    place.scratch.write("tls.pem", made.cert.pem().as_bytes());
+    says(&tls(named), 2, &["tls-key.pem"]);
+    place.scratch.write("tls-key.pem", other.signing_key.serialize_pem().as_bytes());
+    says(&tls(named), 2, &["tls.pem"]);
+    let missing = claviger(&["serve", "--config", "/nowhere/claviger.toml"]);
+    says(&missing, 2, &["/nowhere/claviger.toml"]);
+}
+
+#[test]
+fn a_taken_port_and_a_store_that_cannot_be_written_are_told() {
+    let place = Place::new("serve-port");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    place.configure(&LISTENERS.replacen("127.0.0.1:0", &format!("127.0.0.1:{port}"), 1));
+    says(&place.refused(), 2, &[&format!("127.0.0.1:{port}"), "cannot be listened on"]);
+    place.configure(LISTENERS);
+    fs::rename(place.path("service/store.db"), place.path("kept.db")).unwrap();
+    says(&place.refused(), 3, &["store"]);
+    fs::create_dir(place.path("service/store.db")).unwrap();
+    says(&place.refused(), 3, &["store"]);
+}
