@@ -13,7 +13,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
-use super::support::{Scratch, pem};
+use super::scratch::{Scratch, pem};
 
 const NONCE: [u8; 32] = [0x42; 32];
 const REPORT_DATA: [u8; 64] = [0x17; 64];

@@ -171,7 +171,7 @@ fn no_gpu_report_is_authentic_by_a_flipped_chain() {
         for offset in offsets(der.len(), STRIDE, "certificate") {
             let mut blocks = blocks.clone();
             blocks[at] = flipped(der, offset, 1);
-            let chain = blocks.iter().map(|der| super::support::pem(der)).collect::<String>();
+            let chain = blocks.iter().map(|der| super::scratch::pem(der)).collect::<String>();
             let result = world.gpu_with(&report, chain.as_bytes(), &given);
             assert_not_authentic(result, &format!("certificate {at} byte {offset}"));
         }
