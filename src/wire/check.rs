@@ -184,8 +184,8 @@ impl Checks {
         }
     }
 
-    /// Turns a failure with one of these codes into an unknown: what was at hand is outside its window, and counts as not
-    /// given. Never the other way, and never to a pass.
+    /// Turns a failure with one of these codes into an unknown: what was at hand is outside its window, and counts as
+    /// not given. Never the other way, and never to a pass.
     pub fn withhold(&mut self, codes: &[Code]) {
         for check in &mut self.0 {
             if check.outcome == Outcome::Fail && check.code.is_some_and(|code| codes.contains(&code)) {

@@ -8,6 +8,9 @@ use claviger::wire::ids::LeaseId;
 
 use crate::support::{Outcome, Plan, judged};
 
+/// What is changed of a granted request.
+type Change = fn(&mut Plan);
+
 /// Lists the source files.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -79,7 +82,7 @@ fn a_debug_guest_is_refused_on_every_path() {
         plan.head.lease = Some(LeaseId::new([3; 16]));
         plan.head.keys.clear();
     };
-    let paths: [(&str, fn(&mut Plan)); 4] = [
+    let paths: [(&str, Change); 4] = [
         ("release", |_| {}),
         ("result alone", |plan| plan.head.keys.clear()),
         ("renewal with keys", renew),

@@ -7,6 +7,9 @@ use claviger::wire::Code::*;
 use super::{Case, all, denied};
 use crate::support::{Outcome, Plan, judged};
 
+/// What is changed of a granted request.
+type Change = fn(&mut Plan);
+
 const SECOND_TCB: &str = "\n[[cpu.snp.tcb]]\nline = \"turin\"\nmodels = [0x02]\n\
     reported = { fmc = 1, boot_loader = 1, tee = 1, snp = 4, microcode = 0x47 }\n";
 
@@ -131,7 +134,7 @@ fn id_keys(plan: &mut Plan, svn: u32) {
 
 #[test]
 fn what_the_policy_allows_by_name_is_granted() {
-    let granted: &[(&str, fn(&mut Plan))] = &[
+    let granted: &[(&str, Change)] = &[
         ("ID key and version", |plan| {
             id_keys(plan, 3);
             plan.machine.snp.id_key_digest = [3; 48];
