@@ -170,8 +170,14 @@ impl Delivery {
         let superseded = match keep_others {
             true => Ok(()),
             false => {
-                self.present.clone_from(&files);
-                old.iter().try_for_each(|old| self.folder.wipe(&old.file))
+                let wiped = self
+                    .folder
+                    .lock()
+                    .and_then(|_held| old.iter().try_for_each(|old| self.folder.wipe(&old.file)));
+                if wiped.is_ok() {
+                    self.present.clone_from(&files);
+                }
+                wiped
             }
         };
         if let Err(error) = written.and(superseded) {
@@ -187,19 +193,25 @@ impl Delivery {
     /// Errors: `Folder`.
     pub fn withdraw(&mut self) -> Result<(), Error> {
         let _held = self.folder.lock()?;
-        for key in &self.present {
-            self.folder.wipe(&key.file)?;
-        }
-        self.folder.wipe(RESULT)?;
-        self.present.clear();
-        Ok(())
+        let mut result = self.folder.wipe(RESULT);
+        // One that resists must not save the others; it stays listed.
+        self.present.retain(|key| {
+            let wiped = self.folder.wipe(&key.file);
+            let stays = wiped.is_err();
+            if result.is_ok() {
+                result = wiped;
+            }
+            stays
+        });
+        result
     }
 
     /// Writes the receipt.
     ///
     /// Errors: `Folder`; `Protocol`, never for a receipt that was parsed.
     pub fn keep_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
-        self.folder.write(RECEIPT, OTHER_MODE, &json::canonical("receipt", receipt)?)
+        let _held = self.folder.lock()?;
+        self.write_receipt(receipt)
     }
 
     /// Writes the status file; the keys that lie in the folder are filled in.
@@ -221,7 +233,11 @@ impl Delivery {
         if let Some(result) = &grant.attestation_result {
             self.folder.write(RESULT, OTHER_MODE, result.as_bytes())?;
         }
-        self.keep_receipt(&grant.receipt)
+        self.write_receipt(&grant.receipt)
+    }
+
+    fn write_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+        self.folder.write(RECEIPT, OTHER_MODE, &json::canonical("receipt", receipt)?)
     }
 }
 

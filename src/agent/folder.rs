@@ -74,7 +74,10 @@ impl Folder {
         if !MEMORY.contains(&kind.f_type) && !allow_disk {
             return Err(at("expected tmpfs or ramfs; it may lie on a disk that others read".to_string()));
         }
+        // Under the lock: whoever sweeps the folder would take the probe for something left behind.
+        let held = folder.lock()?;
         folder.probe()?;
+        drop(held);
         Ok(folder)
     }
 
@@ -116,7 +119,8 @@ impl Folder {
         Ok(Some(Secret::copied(&bytes)))
     }
 
-    /// Writes a file whole or not at all; what it replaces is wiped.
+    /// Writes a file whole or not at all; what it replaces is wiped. The caller holds the lock, so that nobody sweeps
+    /// what is being written.
     ///
     /// Errors: `Folder`, also if the name is taken by what is no regular file, such as a link.
     pub fn write(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {

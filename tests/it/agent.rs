@@ -270,6 +270,24 @@ fn nothing_is_written_through_a_link() {
     assert_eq!(outcome.exit(), Exit::Configuration, "{outcome}");
     assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
     assert!(guest.read("data").is_none() && !guest.was_set_ready());
+    assert_eq!(server.routes().len(), 2, "what waiting does not cure is not tried again");
+}
+
+#[test]
+fn one_file_that_resists_does_not_save_the_other_keys() {
+    let (service, server) = scripted(|service, request| match request.number {
+        0 => Response::json(200, &two_keys(service, request)),
+        _ => Response::json(403, &service.denial(request, &[Code::GpuRevoked])),
+    });
+    let mut guest = Guest::new(&service, &server);
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    std::fs::remove_file(guest.out("models_llama")).unwrap();
+    std::fs::create_dir(guest.out("models_llama")).unwrap();
+    let outcome = guest.run();
+    let Outcome::Denied(denial) = &outcome else { panic!("{outcome}") };
+    assert!(matches!(denial.fault, Some(Error::Folder { .. })), "{outcome}");
+    assert!(!guest.out("data").exists());
+    assert_eq!(guest.status()["keys"][0]["file"], "models_llama");
 }
 
 #[test]
@@ -379,8 +397,8 @@ fn a_configuration_file_leads_to_the_exit_status() {
     let pins = guest.scratch.0.join("service.json");
     std::fs::write(&pins, serde_json::to_vec(&service.pins()).unwrap()).unwrap();
     let text = format!(
-        "service = \"http://{}\"\npins_file = {pins:?}\ntenant = \"acme\"\nkeys = [\"data\"]\nout_dir = {:?}\n\
-         run_dir = {:?}\nretries = 0\ndanger_plaintext = true\ndanger_keys_on_disk = true\n",
+        "service = \"http://{}\"\npins_file = {pins:?}\ntenant = \"acme\"\nkeys = [\"data\"]\n\
+         out_dir = {:?}\nrun_dir = {:?}\nretries = 0\ndanger_plaintext = true\ndanger_keys_on_disk = true\n",
         server.address, guest.config.out_dir, guest.config.run_dir
     );
     std::fs::write(&file, &text).unwrap();
