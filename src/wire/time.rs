@@ -8,8 +8,16 @@ use time::format_description::well_known::Rfc3339;
 
 /// Whole seconds since 1970-01-01T00:00:00Z, as far as the year 9999 (NVIDIA's device certificates end there).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "i64")]
 pub struct UnixSeconds(i64);
+
+impl TryFrom<i64> for UnixSeconds {
+    type Error = String;
+
+    fn try_from(seconds: i64) -> Result<Self, String> {
+        Self::new(seconds).ok_or_else(|| format!("{seconds} s lies before 1970 or after the year 9999"))
+    }
+}
 
 /// 9999-12-31T23:59:59Z.
 const YEAR_9999_END: i64 = 253_402_300_799;
@@ -105,6 +113,16 @@ mod tests {
         assert_eq!(end.get(), YEAR_9999_END);
         assert_eq!(end.plus(1), end);
         assert_eq!(end.to_string(), "9999-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn a_time_outside_the_range_does_not_parse() {
+        let parse = serde_json::from_str::<UnixSeconds>;
+        assert_eq!(parse("253402300799").unwrap().get(), YEAR_9999_END);
+        assert_eq!(serde_json::to_string(&UnixSeconds::EPOCH).unwrap(), "0");
+        for bad in ["-1", "253402300800", "9223372036854775807", "1.5", "\"0\""] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
