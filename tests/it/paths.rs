@@ -9,7 +9,6 @@ use claviger::wire::ids::LeaseId;
 use crate::support::{Change, Outcome, Plan, judged};
 
 /// What is changed of a granted request.
-type Change = fn(&mut Plan);
 
 /// Lists the source files.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

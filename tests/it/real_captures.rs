@@ -225,12 +225,7 @@ fn real_evidence_passes_in_all_that_a_recording_can_show() {
 
 #[test]
 fn one_flipped_bit_of_real_evidence_is_seen_by_the_same_judgement() {
-<<<<<<< HEAD
-    type Alter = fn(&mut Vec<u8>, &mut Vec<u8>);
-    let altered: [(Alter, Code); 3] = [
-=======
     let altered: [(Alteration, Code); 3] = [
->>>>>>> house2
         (|report, _| report[0x90] ^= 1, Code::SnpSignatureInvalid),
         (|_, gpu| gpu[45 + 7 * 55 + 7] ^= 1, Code::GpuSignatureInvalid),
         (|_, gpu| gpu[45 + 7 * 55 + 7] ^= 1, Code::GpuMeasurementMismatch),
