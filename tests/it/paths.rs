@@ -8,8 +8,6 @@ use claviger::wire::ids::LeaseId;
 
 use crate::support::{Change, Outcome, Plan, judged};
 
-/// What is changed of a granted request.
-
 /// Lists the source files.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {

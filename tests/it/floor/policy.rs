@@ -7,8 +7,6 @@ use claviger::wire::Code::*;
 use super::{Case, all, denied};
 use crate::support::{Change, Outcome, Plan, judged};
 
-/// What is changed of a granted request.
-
 const SECOND_TCB: &str = "\n[[cpu.snp.tcb]]\nline = \"turin\"\nmodels = [0x02]\n\
     reported = { fmc = 1, boot_loader = 1, tee = 1, snp = 4, microcode = 0x47 }\n";
 
