@@ -121,7 +121,8 @@ impl<F: Freshness> Guest<F> {
         }
         // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
         if with(Outcome::Unknown).is_some() || made.contains(&None) {
-            return Err(Stranger { code: Code::SnpVekMissing });
+            let code = first_failure(self.cpu.checks()).unwrap_or(Code::SnpVekMissing);
+            return Err(Stranger { code });
         }
         Ok(self)
     }
