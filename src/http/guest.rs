@@ -100,7 +100,7 @@ async fn serve<P: Ports>(
     let parsed: Result<AttestRequest, _> =
         protocol_json::parse("request", &body, limits::ATTEST_BODY_LEN_MAX);
     let answer = match parsed {
-        Ok(request) => decide(service.clone(), operation, request).await,
+        Ok(request) => answered(service.clone(), operation, request).await,
         Err(error) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
     };
     match answer {
@@ -125,14 +125,18 @@ async fn serve<P: Ports>(
 
 /// Decides in a task of its own: a client that hangs up after its challenge was claimed would otherwise leave a
 /// reservation without an answer, and find no reply when it asks again.
-async fn decide<P: Ports>(service: Arc<Service<P>>, operation: Operation, request: AttestRequest) -> Answer {
-    let decided = tokio::spawn(async move {
+async fn answered<P: Ports>(
+    service: Arc<Service<P>>,
+    operation: Operation,
+    request: AttestRequest,
+) -> Answer {
+    let task = tokio::spawn(async move {
         match operation {
             Operation::Release | Operation::Renew => attest(&service, operation, request).await,
             Operation::End => end::end(&service, request).await,
         }
     });
-    decided.await.unwrap_or_else(|error| {
+    task.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a request ended badly");
         Answer::Unavailable(Error::InProgress)
     })

@@ -113,19 +113,16 @@ impl<F: Freshness> Guest<F> {
         if let Some(code) = first_failure(&self.checks) {
             return Err(Stranger { code });
         }
-        for name in [CheckName::Format, CheckName::Signature, CheckName::Chain] {
-            let Some(check) = self.cpu.checks().named(name) else {
-                return Err(Stranger { code: Code::SnpVekMissing });
-            };
-            match (check.outcome, check.code) {
-                (Outcome::Fail, Some(code)) => return Err(Stranger { code }),
-                (Outcome::Fail, None) => return Err(Stranger { code: Code::ReportDataMismatch }),
-                // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
-                (Outcome::Unknown, code) => {
-                    return Err(Stranger { code: code.unwrap_or(Code::SnpVekMissing) });
-                }
-                (Outcome::Pass, _) => {}
-            }
+        let made = [CheckName::Format, CheckName::Signature, CheckName::Chain]
+            .map(|name| self.cpu.checks().named(name));
+        let with = |outcome| made.iter().flatten().find(|check| check.outcome == outcome);
+        if let Some(failed) = with(Outcome::Fail) {
+            return Err(Stranger { code: failed.code.unwrap_or(Code::ReportDataMismatch) });
+        }
+        // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
+        if with(Outcome::Unknown).is_some() || made.contains(&None) {
+            let code = first_failure(self.cpu.checks()).unwrap_or(Code::SnpVekMissing);
+            return Err(Stranger { code });
         }
         Ok(self)
     }
