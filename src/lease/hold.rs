@@ -7,7 +7,7 @@ use crate::policy::document::OnConflict;
 use crate::protocol::head::Operation;
 use crate::verify::{Claims, Cpu};
 use crate::wire::crypto::{self, CryptoError};
-use crate::wire::ids::{LeaseId, Pdi};
+use crate::wire::ids::{LeaseId, Pdi, TenantId};
 use crate::wire::txn::{Staged, StoreError, Txn};
 use crate::wire::{Code, Digest, UnixSeconds};
 
@@ -154,6 +154,7 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         until: reserved,
         policy: granted.policy(),
         supersede: supersede(&granted),
+        keyed: false,
         created_at: now,
         epoch,
     };
@@ -197,7 +198,8 @@ pub fn settle<T: Leases + Standing>(
     };
     let until = now.plus(i64::from(held.granted.lease().seconds));
     let (policy, supersede) = (held.granted.policy(), supersede(&held.granted));
-    let row = LeaseRow { state: LeaseState::Live, until, policy, supersede, epoch: held.epoch, ..row };
+    let keyed = row.keyed || !held.granted.keys().is_empty();
+    let row = LeaseRow { state: LeaseState::Live, until, policy, supersede, keyed, epoch: held.epoch, ..row };
     Ok(match ports.put(&row, now)? {
         Placement::Placed => Settled::Live(until),
         Placement::Over | Placement::Taken(_) => Settled::Stopped(Code::ReservationLapsed),
@@ -214,11 +216,13 @@ fn supersede(granted: &Granted) -> bool {
 pub fn end<T: Leases>(
     txn: &mut Txn<'_, T>,
     now: UnixSeconds,
+    tenant: &TenantId,
     id: &LeaseId,
     instance_key: &Digest<32>,
 ) -> Result<Result<LeaseRow, Code>, StoreError> {
     let ports = txn.ports();
-    let Some(row) = ports.lease(id)?.filter(|row| row.instance_key == *instance_key) else {
+    let own = |row: &LeaseRow| row.tenant == *tenant && row.instance_key == *instance_key;
+    let Some(row) = ports.lease(id)?.filter(own) else {
         return Ok(Err(Code::LeaseUnknown));
     };
     if row.state == LeaseState::Ended || now > row.until {
@@ -283,13 +287,20 @@ fn renewal(
             return Ok(Err(Code::HeadMalformed));
         }
     };
-    let Some(row) = ports.lease(&id)?.filter(|row| row.instance_key == instance.key) else {
+    // The key alone may have been copied to another guest, whose REPORT_ID is another.
+    let own = |row: &LeaseRow| row.instance_key == instance.key && is_instance(row, instance);
+    let Some(row) = ports.lease(&id)?.filter(own) else {
         return Ok(Err(Code::LeaseUnknown));
     };
+    // The floor lets a renewal find the workload running; a lease that was made for a result alone is no reason to.
+    let busy =
+        || claims.facts().is_none_or(|facts| facts.devices.iter().any(|gpu| gpu.compute_processes != 0));
     Ok(if row.tenant != head.tenant || row.pdis != pdis {
         Err(Code::LeaseOtherDevices)
     } else if row.state != LeaseState::Live || now > row.until {
         Err(Code::LeaseEnded)
+    } else if !head.keys.is_empty() && !row.keyed && busy() {
+        Err(Code::GpuProcessPresent)
     } else {
         Ok(Some(row))
     })

@@ -80,6 +80,8 @@ pub struct LeaseRow {
     pub policy: Digest<32>,
     /// Whether that policy lets a newer instance of the same tenant end it.
     pub supersede: bool,
+    /// Whether keys were released under it: its devices were then shown with nobody on them.
+    pub keyed: bool,
     pub created_at: UnixSeconds,
     /// The security epoch at which it was given.
     pub epoch: u64,

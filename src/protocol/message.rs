@@ -128,6 +128,10 @@ impl Bundle {
         let head = RequestHead::parse(&request.head.0)?;
         let evidence = request.evidence.ok_or_else(|| wrong("expected evidence"))?;
         let facts = request.facts.ok_or_else(|| wrong("expected facts"))?.0;
+        // No evidence that is built brings one; the digest of nothing would be taken for something.
+        if head.event_log.is_some() {
+            return Err(wrong("expected no digest of an event log, since none is sent"));
+        }
         if evidence.gpus.len() > limits::DEVICES_MAX || evidence.cpu.endorsements.len() > 8 {
             return Err(wrong("too many devices or endorsements"));
         }

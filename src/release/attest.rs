@@ -13,7 +13,7 @@ use crate::audit::recorded::{Recorded, again};
 use crate::identity::Fresh;
 use crate::keys::Wrapped;
 use crate::keys::seal::unwrap_and_seal;
-use crate::lease::ports::Standing as _;
+use crate::lease::ports::{Spent, Standing as _};
 use crate::lease::{Held, Holding, Redemption, hold, redeem};
 use crate::policy::decide::{Decision, Denied, Granted, without_policy};
 use crate::policy::in_force::Policies as _;
@@ -24,10 +24,13 @@ use crate::protocol::message::{AttestRequest, Bundle};
 use crate::protocol::sealing;
 use crate::verify::endorsements::{Source as _, Wanted};
 use crate::verify::ocsp::Hold;
-use crate::verify::{Caller, Stranger};
+use crate::verify::{Caller, Claims, Cpu, Stranger};
 use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
-use crate::wire::{Code, UnixSeconds};
+use crate::wire::{Code, Digest, UnixSeconds, crypto};
+
+/// Denials of one chip in one minute that are recorded and told; a node holds fewer guests with a GPU.
+const DENIALS_PER_MINUTE_MAX: u64 = 60;
 
 /// All that a guest can be answered.
 #[must_use]
@@ -61,7 +64,7 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
     };
     let (active, epoch) = match standing(service, &bundle).await {
         Ok(standing) => standing,
-        Err(error) => return unavailable(service, error.into()),
+        Err(error) => return unavailable(service, error),
     };
     let decision = match select(&active, bundle.head()) {
         Ok(rules) => judge(guest, &given, &service.verifier, rules, now),
@@ -129,10 +132,7 @@ fn admit<P: Ports>(
 }
 
 /// Reads the tenant's policies in force, and the security epoch that they were read under.
-async fn standing<P: Ports>(
-    service: &Service<P>,
-    bundle: &Bundle,
-) -> Result<(Vec<InForce>, u64), StoreError> {
+async fn standing<P: Ports>(service: &Service<P>, bundle: &Bundle) -> Result<(Vec<InForce>, u64), Error> {
     let tenant = bundle.head().tenant.clone();
     let read = service.store.transact::<_, StoreError, _>(move |txn| {
         let epoch = txn.ports().security_epoch()?;
@@ -144,7 +144,7 @@ async fn standing<P: Ports>(
         .into_iter()
         .map(in_force)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
+        .map_err(|error| Error::PolicyUnusable { code: error.code(), what: error.to_string() })?;
     Ok((rules, epoch))
 }
 
@@ -199,7 +199,24 @@ fn refuse<'t, T: ReleaseTx, C: Clock>(
         },
         Redemption::Over => return Err(Error::ChallengeOver),
     };
+    charge(txn, now, claims)?;
     Ok(deny(txn, desk, claims, denial)?)
+}
+
+/// Charges a denial to its chip, before any rule of a tenant counts: whoever has one genuine chip can ask as often as it
+/// likes, and each denial is an entry.
+///
+/// Errors: `ChipBudget`; then nothing is claimed and nothing recorded, and the answer is no denial.
+fn charge<T: ReleaseTx>(txn: &mut Txn<'_, T>, now: UnixSeconds, claims: &Claims<Fresh>) -> Result<(), Error> {
+    let chip = match claims.cpu() {
+        Some(Cpu::Snp(snp)) => crypto::sha256(&[&snp.report.chip_id]),
+        None => Digest::new([0; 32]),
+    };
+    let minute = now.plus(-now.get().rem_euclid(60));
+    match txn.ports().spend(&format!("denied/chip/{chip}"), minute, DENIALS_PER_MINUTE_MAX)? {
+        Spent::Within(_) => Ok(()),
+        Spent::Exhausted => Err(Error::ChipBudget),
+    }
 }
 
 fn reserve_in<'t, T: ReleaseTx, C: Clock>(
@@ -209,12 +226,13 @@ fn reserve_in<'t, T: ReleaseTx, C: Clock>(
     epoch: u64,
 ) -> Result<Staged<'t, Reserved>, Error> {
     let claims = granted.claims();
+    let now = desk.now(txn)?;
     let refuse = |txn: &mut Txn<'t, T>, granted: &Granted, code, lapses_at, keep| {
+        charge(txn, now, granted.claims())?;
         let denial = Denial { policy: Some(granted.policy()), reasons: &[code], lapses_at, keep };
         let denied = deny(txn, desk, granted.claims(), denial)?;
         Ok(denied.map(Reserved::Answered))
     };
-    let now = desk.now(txn)?;
     let redeemed = match redeem(txn, now, claims)? {
         Redemption::First(redeemed) => redeemed,
         Redemption::SameBundle => {

@@ -117,7 +117,8 @@ fn end_in<'t, T: ReleaseTx, C: Clock>(
         outcome,
         ciphertexts: ciphertexts_digest(std::iter::empty()),
     };
-    let (appended, reply) = match crate::lease::end(txn, now, &ending.lease, &instance)? {
+    let (appended, reply) = match crate::lease::end(txn, now, &ending.head.tenant, &ending.lease, &instance)?
+    {
         Ok(row) => {
             let entry = entries::ended(&row, now);
             let appended = append(txn, desk.log()?, now, &entry, Some(outcome(entry.kind())))?;

@@ -10,12 +10,16 @@ use crate::wire::txn::StoreError;
 pub enum Error {
     /// The challenge ended while the request waited.
     ChallengeOver,
+    /// The chip has been denied as often in this minute as is recorded.
+    ChipBudget,
     /// The log is being verified, or a fault was found in it.
     Closed,
     /// The identical request is being answered, or its answer was lost in a crash; its challenge is used.
     InProgress,
     /// What decides about releases changed while the request was judged. Nothing was claimed: it can be sent again.
     Moved,
+    /// A policy of the tenant that is in force cannot be used by this version: its tenant waits, nobody else does.
+    PolicyUnusable { code: Code, what: String },
     /// The certificate of an online key is not in force.
     RoleLapsed { role: Role },
     /// Keys could not be unwrapped or sealed.
@@ -31,9 +35,11 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::ChallengeOver => Code::ChallengeExpired,
+            Self::ChipBudget => Code::QuotaDenials,
             Self::Closed => Code::LogNotVerified,
             Self::InProgress => Code::ReplyLost,
             Self::Moved => Code::SecurityEpoch,
+            Self::PolicyUnusable { code, .. } => *code,
             Self::RoleLapsed { .. } => Code::IdentityEnded,
             Self::Seal(error) => error.code(),
             Self::Store(error) => error.code(),
@@ -46,7 +52,7 @@ impl Error {
         match self {
             Self::ChallengeOver | Self::InProgress | Self::Moved | Self::Store(_) => 1,
             Self::Closed | Self::Seal(_) => 5,
-            Self::RoleLapsed { .. } => 60,
+            Self::ChipBudget | Self::PolicyUnusable { .. } | Self::RoleLapsed { .. } => 60,
             Self::Undecided { .. } => 30,
         }
     }
@@ -62,9 +68,13 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::ChallengeOver => f.write_str("the challenge ended while the request waited"),
+            Self::ChipBudget => {
+                f.write_str("this chip has been denied as often in this minute as is recorded")
+            }
             Self::Closed => f.write_str("releases are stopped until the log has been verified"),
             Self::InProgress => f.write_str("the identical request has no kept answer"),
             Self::Moved => f.write_str("policies, keys or freezes changed while the request was judged"),
+            Self::PolicyUnusable { what, .. } => write!(f, "a policy in force cannot be used: {what}"),
             Self::RoleLapsed { role } => {
                 write!(
                     f,

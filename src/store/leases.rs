@@ -17,8 +17,8 @@ const CHALLENGE_KEPT_S: i64 = 60;
 macro_rules! leases_where {
     ($condition:literal) => {
         concat!(
-            "SELECT id, tenant, instance_key, report_id, pdis, state, until, policy, supersede, created_at, \
-             epoch, sequence, log_index, mac FROM leases WHERE ",
+            "SELECT id, tenant, instance_key, report_id, pdis, state, until, policy, supersede, keyed, \
+             created_at, epoch, sequence, log_index, mac FROM leases WHERE ",
             $condition
         )
     };
@@ -129,6 +129,7 @@ impl Tx {
             lease.until.into(),
             (&lease.policy).into(),
             Value::Int(i64::from(lease.supersede)),
+            Value::Int(i64::from(lease.keyed)),
             lease.created_at.into(),
             Value::number(lease.epoch)?,
             Value::number(sequence)?,
@@ -137,10 +138,11 @@ impl Tx {
         self.protect(
             LEASES,
             "INSERT INTO leases (id, tenant, instance_key, report_id, pdis, state, until, policy, supersede, \
-             created_at, epoch, sequence, log_index, mac) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+             keyed, created_at, epoch, sequence, log_index, mac) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
              ON CONFLICT (id) DO UPDATE SET state = excluded.state, until = excluded.until, \
-             policy = excluded.policy, supersede = excluded.supersede, epoch = excluded.epoch, \
+             policy = excluded.policy, supersede = excluded.supersede, keyed = excluded.keyed, \
+             epoch = excluded.epoch, \
              sequence = excluded.sequence, log_index = excluded.log_index, mac = excluded.mac",
             values,
         )?;
@@ -296,13 +298,18 @@ fn lease_of(mut cells: Cells) -> Result<Stored, StoreError> {
         state: LeaseState::from_text(&cells.text()?).ok_or_else(wrong)?,
         until: cells.time()?,
         policy: cells.digest()?,
-        supersede: match cells.int()? {
-            0 => false,
-            1 => true,
-            _ => return Err(wrong()),
-        },
+        supersede: flag(cells.int()?).ok_or_else(wrong)?,
+        keyed: flag(cells.int()?).ok_or_else(wrong)?,
         created_at: cells.time()?,
         epoch: cells.number()?,
     };
     Ok(Stored { lease, sequence: cells.number()? })
+}
+
+fn flag(value: i64) -> Option<bool> {
+    match value {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }

@@ -167,9 +167,12 @@ impl<F: Freshness> Guest<F> {
         let nonce = bundle.gpu_nonce(freshness.nonce());
         let mut checks = Vec::new();
         let mut gpus = Vec::new();
+        // Each part says whether every check that it must have was made: a list without failures does not.
+        let mut authentic = cpu.is_authentic();
         for (at, sent) in bundle.evidence().gpus.iter().enumerate() {
             let nonce = Some(nonce.bytes());
             let part = nvidia::assess(verifier, &given.nvidia, now, nonce, hold, &sent.report, &sent.chain);
+            authentic &= part.is_authentic();
             checks.push((Subject::Gpu(at), part.checks().clone()));
             gpus.push(part.into_shown());
         }
@@ -180,7 +183,8 @@ impl<F: Freshness> Guest<F> {
         checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
         checks.insert(0, (Subject::Request, request));
         let claims = Claims { freshness, bundle, cpu: cpu.into_shown(), gpus, facts: facts.ok(), checks };
-        let whole = claims.cpu.is_some()
+        let whole = authentic
+            && claims.cpu.is_some()
             && claims.facts.is_some()
             && claims.gpus.iter().all(Option::is_some)
             && claims.checks.iter().all(|(_, checks)| checks.all_pass());

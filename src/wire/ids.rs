@@ -28,7 +28,9 @@ macro_rules! name {
 
             fn from_str(text: &str) -> Result<Self, String> {
                 let allowed: fn(u8) -> bool = $allowed;
-                if text.is_empty() || text.len() > NAME_LEN_MAX || !text.bytes().all(allowed) {
+                // In addresses a name of dots alone means another place.
+                let dots = text.bytes().all(|byte| byte == b'.');
+                if dots || text.len() > NAME_LEN_MAX || !text.bytes().all(allowed) {
                     return Err(format!("{} is not {}", foreign(text), $grammar));
                 }
                 Ok(Self(text.to_string()))
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn names_refuse_what_could_escape() {
-        for bad in ["", "A", "a b", "a\n", "ä", "a\0", &"x".repeat(129)] {
+        for bad in ["", ".", "..", "A", "a b", "a\n", "ä", "a\0", &"x".repeat(129)] {
             assert!(bad.parse::<TenantId>().is_err(), "{bad:?}");
         }
         assert!("a/b".parse::<TenantId>().is_err());

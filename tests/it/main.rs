@@ -5,6 +5,8 @@
 #[cfg(all(feature = "agent", feature = "sim"))]
 mod agent;
 #[cfg(feature = "sim")]
+mod attacks;
+#[cfg(feature = "sim")]
 mod cmd;
 #[cfg(feature = "server")]
 mod custody;

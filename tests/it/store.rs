@@ -204,6 +204,7 @@ pub fn lease(id: u8, devices: &[u8]) -> LeaseRow {
         until: at(1600),
         policy: digest(9),
         supersede: false,
+        keyed: false,
         created_at: at(1000),
         epoch: 1,
     }

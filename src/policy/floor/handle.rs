@@ -87,6 +87,15 @@ pub(super) fn hint(hint: &Hint) -> Option<Code> {
     if (shared(&name) && !off) || shared(&value) {
         return Some(Code::GpuTimeSliced);
     }
+    // GPU feature discovery's labels in a guest of a vGPU host.
+    if name.contains("vgpu") && !off {
+        return Some(Code::GpuVgpu);
+    }
+    // A replica's id (`GPU-...::0`), and the product label of a GPU that is handed out more than once.
+    let replica = value.contains("gpu-") && value.contains("::");
+    if replica || (name.contains("gpu.product") && value.ends_with("-shared")) {
+        return Some(Code::GpuTimeSliced);
+    }
     if (name.contains("sharing") || name.contains("gpu.shared")) && !off {
         return Some(Code::GpuTimeSliced);
     }

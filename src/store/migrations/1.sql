@@ -75,6 +75,7 @@ CREATE TABLE leases (
     until BIGINT NOT NULL,
     policy BLOB NOT NULL,
     supersede BIGINT NOT NULL,
+    keyed BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     epoch BIGINT NOT NULL,
     sequence BIGINT NOT NULL,

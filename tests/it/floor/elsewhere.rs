@@ -58,6 +58,7 @@ pub const BESIDE: &[Code] = &[
     Frozen,
     KeyDestroyed,
     KeyDisabled,
+    QuotaDenials,
     QuotaReservations,
     SecurityEpoch,
     // Keys, custodians, the service's own identity.

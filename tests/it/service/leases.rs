@@ -216,7 +216,7 @@ fn a_renewal_of_somebody_else_s_lease_is_unknown() {
     other.instance =
         std::mem::replace(&mut guest.instance, claviger::wire::crypto::Ed25519Key::generate().unwrap().0);
     let sent = other.renewal(&stage, lease);
-    stage.check_denial(&sent, &stage.attest(&sent), Code::GpuHeldByOwnTenant);
+    stage.check_denial(&sent, &stage.attest(&sent), Code::LeaseUnknown);
     stage.holds();
 }
 
