@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::output::print;
+use super::print::print;
 use super::{Failure, Status};
 use crate::wire::Code;
 use crate::wire::code::Family;

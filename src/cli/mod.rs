@@ -28,6 +28,8 @@ mod init;
 mod operate;
 #[cfg(feature = "verifier")]
 mod output;
+#[cfg(any(feature = "verifier", feature = "agent"))]
+mod print;
 #[cfg(feature = "server")]
 mod remembered;
 #[cfg(feature = "server")]

@@ -1,11 +1,10 @@
 //! How results are shown: JSON for programs, a page for people.
 
-use std::io::{self, Write as _};
-
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use super::print::print;
 use super::{Failure, Status};
 use crate::policy::appraise::Appraisal;
 use crate::policy::appraise::Status as AppraisalStatus;
@@ -219,18 +218,6 @@ pub fn document(
         }
     }
     document
-}
-
-/// Writes text to the standard output. A reader that went away (`| head`) is no fault: the exit status still tells.
-///
-/// Errors: `Failure::Unavailable` where the text could not be written.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::Unavailable(format!("the result could not be written: {error}"))),
-    }
 }
 
 /// Writes a word of the JSON as text.
