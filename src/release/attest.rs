@@ -203,8 +203,8 @@ fn refuse<'t, T: ReleaseTx, C: Clock>(
     Ok(deny(txn, desk, claims, denial)?)
 }
 
-/// Charges a denial to its chip, before any rule of a tenant counts: whoever has one genuine chip can ask as often as it
-/// likes, and each denial is an entry.
+/// Charges a denial to its chip, before any rule of a tenant counts: whoever has one genuine chip can ask as often as
+/// it likes, and each denial is an entry.
 ///
 /// Errors: `ChipBudget`; then nothing is claimed and nothing recorded, and the answer is no denial.
 fn charge<T: ReleaseTx>(txn: &mut Txn<'_, T>, now: UnixSeconds, claims: &Claims<Fresh>) -> Result<(), Error> {
