@@ -127,7 +127,7 @@ impl Folder {
         let old = self.writable(name)?;
         let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused(name, &error.to_string()))?;
         let temporary = format!("{TEMPORARY}{}", hex::encode(suffix));
-        let written = self.create(&temporary, mode, bytes).and_then(|()| {
+        let written = self.create(&temporary, mode, bytes).and_then(|_| {
             rustix::fs::renameat(&self.directory, &temporary, &self.directory, name)
                 .map_err(|error| self.wrong(name, error))
         });
@@ -147,8 +147,7 @@ impl Folder {
     pub fn wipe(&self, name: &str) -> Result<(), Error> {
         let Some((old, len)) = self.writable(name)? else { return Ok(()) };
         self.overwrite(name, old, len)?;
-        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
-            .map_err(|error| self.wrong(name, error))?;
+        self.unlink(name)?;
         self.sync()
     }
 
@@ -177,10 +176,10 @@ impl Folder {
     fn probe(&self) -> Result<(), Error> {
         let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused("probe", &error.to_string()))?;
         let name = format!("{TEMPORARY}{}", hex::encode(suffix));
-        self.create(&name, 0o600, &[])?;
-        let made = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
-        let gone = rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty());
-        let made = made.and_then(|made| gone.map(|()| made)).map_err(|error| self.wrong("a file", error))?;
+        let made = self.create(&name, 0o600, &[])?;
+        let gone = self.unlink(&name);
+        let made = rustix::fs::fstat(&made).map_err(|error| self.wrong("a file", error))?;
+        gone?;
         let own = rustix::fs::fstat(&self.directory).map_err(|error| self.wrong("its mode", error))?;
         if self.access == Access::Private && (own.st_mode & 0o077 != 0 || own.st_uid != made.st_uid) {
             return Err(Error::Folder {
@@ -196,14 +195,23 @@ impl Folder {
         Ok(())
     }
 
-    fn create(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
+    /// Removes a name. One that is gone is fine: another run of the agent may have swept it.
+    fn unlink(&self, name: &str) -> Result<(), Error> {
+        match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(self.wrong(name, error)),
+        }
+    }
+
+    fn create(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<File, Error> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o600))
             .map_err(|error| self.wrong("a file", error))?;
         let mut file = File::from(file);
         file.write_all(bytes).map_err(|error| self.wrong("a file", error))?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|error| self.wrong("a file", error))?;
-        rustix::fs::fsync(&file).map_err(|error| self.wrong("a file", error))
+        rustix::fs::fsync(&file).map_err(|error| self.wrong("a file", error))?;
+        Ok(file)
     }
 
     /// Opens a regular file for reading.
@@ -228,8 +236,11 @@ impl Folder {
         let Some((file, stat)) = self.file(name)? else { return Ok(None) };
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|error| self.wrong(name, error))?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let again = rustix::fs::openat(&self.directory, name, flags, Mode::empty())
-            .map_err(|error| self.wrong(name, error))?;
+        let again = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(again) => again,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(self.wrong(name, error)),
+        };
         let same = rustix::fs::fstat(&again).map_err(|error| self.wrong(name, error))?;
         if (same.st_dev, same.st_ino) != (stat.st_dev, stat.st_ino) {
             return Err(self.refused(name, "somebody replaced it meanwhile"));
@@ -360,6 +371,22 @@ mod tests {
         folder.sweep().unwrap();
         let names: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["key"]);
+    }
+
+    /// The look whether files can be made needs no lock, and another run sweeps meanwhile.
+    #[test]
+    fn a_run_that_sweeps_does_not_disturb_one_that_begins() {
+        let scratch = Scratch::new(&disk());
+        let path = scratch.0.join("run");
+        let open = || Folder::open(&path, Access::Private, true).unwrap();
+        drop(open());
+        std::thread::scope(|scope| {
+            let begins = || (0..300).for_each(|_| drop(open()));
+            let sweeps = || (0..300).for_each(|_| open().sweep().unwrap());
+            scope.spawn(begins);
+            scope.spawn(begins);
+            scope.spawn(sweeps);
+        });
     }
 
     #[test]
