@@ -44,7 +44,10 @@ pub fn refusals(view: &View<'_>, stated: Stated) -> Vec<Reason> {
         Some(facts) => reasons.extend(gpus(facts, &view.gpus, floor)),
         None => {
             reasons.extend(gpu::counted(&view.gpus, floor));
-            reasons.push(Reason::new(Subject::Request, Code::FactsMalformed));
+            let unread = Reason::new(Subject::Request, Code::FactsMalformed);
+            reasons.push(
+                unread.expected("every fact, each with a known value").actual("facts that do not parse"),
+            );
         }
     }
     reasons

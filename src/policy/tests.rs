@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::appraise::{Status, appraise};
 use super::fixture::{TCB, World, function, now, policy};
+use super::reason::Reason;
 use crate::protocol::facts::{Hint, MultiGpu, Switch, Virtualization};
 use crate::protocol::head::{Kem, Operation};
 use crate::verify::terms::{Architecture, Cpuid, GpuMode, GuestPolicy, Line, PlatformInfo, Signer, Tcb};
@@ -286,6 +287,19 @@ fn each_change_gives_exactly_its_codes() {
             (codes(case).into_iter().collect(), expected.iter().copied().collect());
         assert_eq!(found, expected, "{name}");
     }
+}
+
+#[test]
+fn every_reason_says_what_was_expected() {
+    let mut silent = BTreeSet::new();
+    for Case(_, change, edits, _) in CASES {
+        let mut world = World::good();
+        change(&mut world);
+        let appraisal = appraise(&policy(edits), &world.view(), now()).unwrap();
+        let says = |reason: &&Reason| reason.expected.as_ref().is_some_and(|text| !text.is_empty());
+        silent.extend(appraisal.reasons().iter().filter(|reason| !says(reason)).map(|reason| reason.code));
+    }
+    assert!(silent.is_empty(), "{silent:?}");
 }
 
 #[test]
