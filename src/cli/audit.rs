@@ -9,8 +9,10 @@ use super::output::Format;
 use super::{Failure, Status, assemble, files};
 use crate::audit::verify::{Pins, Remembered, verify};
 use crate::identity::bundle::ServiceFile;
-use crate::protocol::role::Role;
+use crate::protocol::json;
+use crate::protocol::role::{PinnedRoots, Role};
 use crate::store::LogCopy;
+use crate::wire::limits;
 
 /// The audit log.
 #[derive(Subcommand)]
@@ -28,6 +30,10 @@ pub struct Verify {
     /// The public file of the identity, `service/service.json` of the folder that `claviger init` made.
     #[arg(long, value_name = "FILE")]
     service: PathBuf,
+    /// The roots that you trust: what `claviger init` or `identity show --pins` printed, kept since by yourself. What
+    /// the copied files say of their roots is not believed.
+    #[arg(long, value_name = "FILE")]
+    pins: PathBuf,
     /// Size of a checkpoint seen before; the log must contain it.
     #[arg(long, value_name = "N", requires = "root")]
     size: Option<u64>,
@@ -59,8 +65,17 @@ impl Verify {
             }
             _ => None,
         };
+        let roots: PinnedRoots =
+            json::parse("pins", &files::read(&self.pins)?, limits::AGENT_FILE_LEN_MAX)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", self.pins.display())))?;
+        if roots.roots[0] == roots.roots[1] {
+            let what = "expected two different roots";
+            return Err(Failure::Usage(format!("{}: {what}", self.pins.display())));
+        }
+        if roots != *public.pins() {
+            return Err(wrong(format!("speaks of other roots than {}", self.pins.display())));
+        }
         let certificate = public.certificate(Role::Log).map_err(|error| wrong(error.to_string()))?.clone();
-        let roots = public.pins().clone();
         let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
         let report = runtime
             .block_on(LogCopy::read(self.database.clone(), move |log| {

@@ -156,6 +156,9 @@ pub struct Show {
     /// The folder that `claviger init` made.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    /// The pins alone, as the agent's `pins_file` and `audit verify --pins` take them.
+    #[arg(long)]
+    pins: bool,
 }
 
 impl Show {
@@ -164,6 +167,9 @@ impl Show {
         let pins = serde_json::to_string_pretty(identity.public().pins())
             .map_err(|error| Failure::Usage(error.to_string()))?;
         println!("{pins}");
+        if self.pins {
+            return Ok(Status::Good);
+        }
         for role in Role::ALL {
             if let Ok(certificate) = identity.public().certificate(role) {
                 println!("{:<10} {}", role.text(), certificate.window());

@@ -89,6 +89,10 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
     let output = claviger(&["init", "--dir", &place("claviger")]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 
+    let pins = claviger(&["identity", "show", "--pins", "--dir", &place("claviger")]);
+    assert_eq!(pins.status.code(), Some(0), "{}", said(&pins));
+    std::fs::write(place("pins.json"), &pins.stdout).unwrap();
+
     let service = configuration("`service.toml`").replace("/var/lib", scratch.path().to_str().unwrap());
     std::fs::write(place("service.toml"), service).unwrap();
     std::fs::write(place("model.key"), [7; 32]).unwrap();
@@ -118,6 +122,8 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
             &place("claviger/store.db"),
             "--service",
             &place("claviger/service/service.json"),
+            "--pins",
+            &place("pins.json"),
         ],
     ];
     for step in steps {
@@ -125,10 +131,6 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
         assert_eq!(output.status.code(), Some(0), "{step:?}: {}", said(&output));
     }
 
-    let pins = claviger(&["identity", "show", "--dir", &place("claviger")]);
-    let pins = String::from_utf8(pins.stdout).unwrap();
-    let (pins, _) = pins.split_once("\n}").unwrap();
-    std::fs::write(place("pins.json"), format!("{pins}\n}}")).unwrap();
     let anchor = rcgen::generate_simple_self_signed(vec!["keys.example.com".to_string()]).unwrap();
     std::fs::write(place("ca.pem"), anchor.cert.pem()).unwrap();
     let agent = configuration("`agent.toml`")

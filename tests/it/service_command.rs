@@ -96,6 +96,13 @@ impl Place {
 
     fn verify(&self, database: &Path, more: &[&str]) -> Output {
         let service = self.text("service/service/service.json");
+        let pins = self.path("pins.json");
+        if !pins.exists() {
+            let shown = claviger(&["identity", "show", "--pins", "--dir", &self.text("service")]);
+            assert_eq!(shown.status.code(), Some(0));
+            fs::write(&pins, shown.stdout).unwrap();
+        }
+        let pins = self.text("pins.json");
         let mut arguments = vec![
             "audit",
             "verify",
@@ -103,6 +110,8 @@ impl Place {
             database.to_str().unwrap(),
             "--service",
             &service,
+            "--pins",
+            &pins,
             "--format",
             "json",
         ];
@@ -223,6 +232,22 @@ fn a_rotated_key_is_used_after_a_restart_and_the_pins_stay() {
     let copy = place.copy("copy.db");
     let verified = place.verify(&copy, &[]);
     assert_eq!(verified.status.code(), Some(0), "{}", report(&verified));
+}
+
+/// Whoever can replace the database can replace the public file beside it, so the roots come from the reviewer.
+#[test]
+fn a_log_of_other_roots_does_not_pass_for_the_pinned_one() {
+    let [ours, other] = ["audit-ours", "audit-other"].map(Place::new);
+    for place in [&ours, &other] {
+        let serving = place.started();
+        serving.noise(1);
+        assert_eq!(serving.terminate(), 0);
+        assert_eq!(place.verify(&place.copy("copy.db"), &[]).status.code(), Some(0));
+    }
+    fs::copy(ours.path("pins.json"), other.path("pins.json")).unwrap();
+    says(&other.verify(&other.path("copy.db"), &[]), 2, &["speaks of other roots"]);
+    fs::copy(ours.path("service/service/service.json"), other.path("service/service/service.json")).unwrap();
+    assert_eq!(other.verify(&other.path("copy.db"), &[]).status.code(), Some(1));
 }
 
 #[test]
