@@ -266,8 +266,8 @@ mod tests {
         for bad in [
             &["a/b", "a_b"][..],
             &["a", "a"],
-            &["."],
-            &[".."],
+            &[".a"],
+            &["..a"],
             &[".claviger-00"],
             &["receipt.json"],
             &["status.json"],
