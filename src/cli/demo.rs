@@ -88,7 +88,7 @@ impl Demo {
             println!("health listener   http://{}    (/readyz)", addresses.health);
             println!("certificate       {}", stage.scratch.0.join("tls-ca.pem").display());
             println!("press ctrl-c to end");
-            runtime.block_on(tokio::signal::ctrl_c()).map_err(|error| Failure::Usage(error.to_string()))?;
+            runtime.block_on(serve::told_to_end())?;
         }
         let Stage { running, mismatches, .. } = stage;
         runtime.block_on(running.stop());

@@ -102,16 +102,28 @@ async fn serve(config: Config, roots: Roots) -> Result<Status, Failure> {
     let running = start(&config, roots).await?;
     let Addresses { guest, operator, health } = running.addresses;
     tracing::info!(%guest, %operator, %health, "listening");
+    let endorsements = &config.endorsements.dir;
+    if !endorsements.is_dir() {
+        let dir = endorsements.display();
+        tracing::warn!(%dir, "endorsements.dir is no folder; nothing is released without endorsements");
+    }
+    told_to_end().await?;
+    tracing::info!("stopping");
+    running.stop().await;
+    Ok(Status::Good)
+}
+
+/// Waits for SIGTERM or SIGINT.
+///
+/// Errors: `Failure::Usage` where the system gives no signals.
+pub async fn told_to_end() -> Result<(), Failure> {
     let unusable = |error: std::io::Error| Failure::Usage(error.to_string());
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(unusable)?;
     tokio::select! {
-        _ = terminate.recv() => {}
-        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(unusable)?,
+        _ = terminate.recv() => Ok(()),
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(unusable),
     }
-    tracing::info!("stopping");
-    running.stop().await;
-    Ok(Status::Good)
 }
 
 /// Where a service listens.

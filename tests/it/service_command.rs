@@ -234,6 +234,21 @@ fn a_rotated_key_is_used_after_a_restart_and_the_pins_stay() {
     assert_eq!(verified.status.code(), Some(0), "{}", report(&verified));
 }
 
+#[test]
+fn a_folder_of_endorsements_that_is_not_there_is_told() {
+    let place = Place::new("serve-endorsements");
+    for there in [false, true] {
+        if there {
+            fs::create_dir(place.path("endorsements")).unwrap();
+        }
+        let serving = place.started();
+        let log = serving.log.clone();
+        assert_eq!(serving.terminate(), 0);
+        let text = fs::read_to_string(log).unwrap();
+        assert_eq!(text.contains("endorsements.dir is no folder"), !there, "{text}");
+    }
+}
+
 /// Whoever can replace the database can replace the public file beside it, so the roots come from the reviewer.
 #[test]
 fn a_log_of_other_roots_does_not_pass_for_the_pinned_one() {
