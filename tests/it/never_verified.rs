@@ -2,7 +2,7 @@
 //!
 //! Evidence is simulated, so that this stands without vectors. Reports are flipped byte by byte. What stands behind
 //! them (certificates, list, documents, answers) is flipped at each `STRIDE`th byte, from an offset that is new in each
-//! run and printed; `CLAVIGER_FULL=1` flips every byte.
+//! run and printed; `CLAVIGER_LONG=1` flips every byte.
 
 use claviger::endorse::{Certificate, Crl, OcspResponse, Rim};
 use claviger::evidence::snp::{REPORT_LEN, Report, SIGNED_LEN};
@@ -105,7 +105,7 @@ fn assert_not_authentic((authentic, checks): (bool, Checks), what: &str) {
 
 /// The offsets to flip: every `stride`th from a random start, or every one.
 fn offsets(len: usize, stride: usize, what: &str) -> impl Iterator<Item = usize> {
-    let full = std::env::var("CLAVIGER_FULL").is_ok_and(|value| value == "1");
+    let full = std::env::var("CLAVIGER_LONG").is_ok_and(|value| value == "1");
     let stride = if full { 1 } else { stride };
     let [random] = crypto::random::<1>().unwrap();
     let start = usize::from(random) % stride;
