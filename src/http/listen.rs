@@ -110,7 +110,8 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(HANDSHAKE_S_MAX))
         .max_buf_size(64 * 1024);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(16);
+    // One at a time, as over HTTP/1: so the bound on connections bounds the bodies in memory too.
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -87,7 +87,9 @@ fn every_display_controller_on_the_bus_needs_evidence_and_its_neighbours_do_not(
             plan.facts.pci_functions.push(PciFunction { address, device: "2331".to_string(), class });
         })
     };
-    for class in ["030000", "030001", "030200", "0302ff", "038000", "039900", "068000", "0680ff"] {
+    for class in
+        ["030000", "030001", "030200", "0302ff", "038000", "039900", "068000", "0680ff", "120000", "1200ff"]
+    {
         denied(&function("0000:02:00.0", class), &[Code::GpuFunctionWithoutEvidence], class);
         // A second function of the very slot whose GPU was shown.
         denied(&function("0000:01:00.1", class), &[Code::GpuFunctionWithoutEvidence], class);

@@ -139,8 +139,9 @@ fn functions(facts: &Facts, gpus: &[Option<GpuView>]) -> Vec<Reason> {
         if facts.pci_functions.iter().take(at).any(|earlier| earlier.address == function.address) {
             reasons.push(reason(Code::FactsDisagreePci, function).expected("each function once"));
         }
-        // Display controllers of any kind are GPUs; other bridges (0680) are NVSwitches, which one GPU does not have.
-        if !function.class.starts_with("03") && !function.class.starts_with("0680") {
+        // Display controllers (03) of any kind and accelerators (12) are GPUs; other bridges (0680) are NVSwitches,
+        // which one GPU does not have.
+        if !["03", "12", "0680"].iter().any(|class| function.class.starts_with(class)) {
             continue;
         }
         let shown = facts.devices.iter().any(|device| {
