@@ -59,18 +59,8 @@ const SPAN: u64 = 4096;
 /// Errors: `Unavailable` if the log cannot be read to its end. What is unreadable in itself is a finding.
 pub fn verify(log: &mut impl StoredLog, pins: &Pins<'_>) -> Result<Report, StoreError> {
     let mut walk = Walk::new(log, *pins);
-    match walk.whole() {
-        Ok(()) => {}
-        Err(StoreError::Corrupt { what }) => walk.find(None, Fault::Unreadable { what }),
-        Err(
-            error @ (StoreError::Unavailable { .. }
-            | StoreError::RowTampered { .. }
-            | StoreError::Clock { .. }),
-        ) => {
-            return Err(error);
-        }
-    }
-    Ok(walk.report)
+    let walked = walk.whole();
+    walk.told(walked)
 }
 
 /// Verifies the newest `count` entries of a log, one at least, and that its head is the signed one: what a
@@ -82,16 +72,8 @@ pub fn verify(log: &mut impl StoredLog, pins: &Pins<'_>) -> Result<Report, Store
 /// Errors: `Unavailable` if the log cannot be read. What is unreadable in itself is a finding.
 pub fn verify_newest(log: &mut impl StoredLog, pins: &Pins<'_>, count: u64) -> Result<Report, StoreError> {
     let mut walk = Walk::new(log, *pins);
-    match walk.newest(count) {
-        Ok(()) => {}
-        Err(StoreError::Corrupt { what }) => walk.find(None, Fault::Unreadable { what }),
-        Err(
-            error @ (StoreError::Unavailable { .. }
-            | StoreError::RowTampered { .. }
-            | StoreError::Clock { .. }),
-        ) => return Err(error),
-    }
-    Ok(walk.report)
+    let walked = walk.newest(count);
+    walk.told(walked)
 }
 
 /// A log key that a pinned root certified.
@@ -130,6 +112,20 @@ impl<'w, L: StoredLog> Walk<'w, L> {
             ahead_from: Some(0),
             report,
         }
+    }
+
+    /// Returns the report of a walk; what is unreadable in itself is a finding of it.
+    fn told(mut self, walked: Result<(), StoreError>) -> Result<Report, StoreError> {
+        match walked {
+            Ok(()) => {}
+            Err(StoreError::Corrupt { what }) => self.find(None, Fault::Unreadable { what }),
+            Err(
+                error @ (StoreError::Unavailable { .. }
+                | StoreError::RowTampered { .. }
+                | StoreError::Clock { .. }),
+            ) => return Err(error),
+        }
+        Ok(self.report)
     }
 
     fn find(&mut self, index: Option<u64>, fault: Fault) {

@@ -265,13 +265,15 @@ fn text(certificate: &Certificate, oid: &'static str) -> Result<String, Error> {
     }
 }
 
+/// Certificates for tests, here and in `verify`.
 #[cfg(test)]
-mod tests {
+pub(crate) mod fixture {
     use super::super::certificate::Extension;
     use super::*;
     use crate::wire::crypto::P384_POINT_LEN;
 
-    const LEGACY: &[(&str, &[u8])] = &[
+    /// The extensions of a VCEK of Milan.
+    pub(crate) const LEGACY: &[(&str, &[u8])] = &[
         (oid::STRUCT_VERSION, &[2, 1, 0]),
         (oid::PRODUCT_NAME, b"\x16\x08Milan-B0"),
         (oid::BOOT_LOADER, &[2, 1, 4]),
@@ -284,6 +286,29 @@ mod tests {
         (oid::MICROCODE, &[2, 2, 0, 0xdb]),
         (oid::HWID, &[4; 64]),
     ];
+
+    /// A VCEK, unsigned: parsing does not look at the signature.
+    pub(crate) fn vcek(extensions: &[(&str, &[u8])]) -> Certificate {
+        let mut certificate = Certificate::from_der(include_bytes!("../../certs/amd-ask-milan.der")).unwrap();
+        let mut point = [9; P384_POINT_LEN];
+        point[0] = 4;
+        certificate.key = PublicKey::P384(point);
+        certificate.subject_cn = VCEK_CN.to_string();
+        certificate.serial = vec![0];
+        certificate.extensions = extensions
+            .iter()
+            .map(|(oid, value)| Extension { oid: (*oid).to_string(), critical: false, value: value.to_vec() })
+            .collect();
+        certificate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::certificate::Extension;
+    use super::fixture::{LEGACY, vcek};
+    use super::*;
+
     const TURIN: &[(&str, &[u8])] = &[
         (oid::STRUCT_VERSION, &[2, 1, 1]),
         (oid::PRODUCT_NAME, b"\x16\x05Turin"),
@@ -297,21 +322,6 @@ mod tests {
         (oid::MICROCODE, &[2, 1, 81]),
         (oid::HWID, &[2, 6, 1, 2, 3, 4, 5, 6]),
     ];
-
-    /// A VCEK, unsigned: parsing does not look at the signature.
-    fn vcek(extensions: &[(&str, &[u8])]) -> Certificate {
-        let mut certificate = Certificate::from_der(include_bytes!("../../certs/amd-ask-milan.der")).unwrap();
-        let mut point = [9; P384_POINT_LEN];
-        point[0] = 4;
-        certificate.key = PublicKey::P384(point);
-        certificate.subject_cn = VCEK_CN.to_string();
-        certificate.serial = vec![0];
-        certificate.extensions = extensions
-            .iter()
-            .map(|(oid, value)| Extension { oid: (*oid).to_string(), critical: false, value: value.to_vec() })
-            .collect();
-        certificate
-    }
 
     fn vlek(csp_id: &[u8]) -> Certificate {
         let mut certificate = without(vcek(LEGACY), oid::HWID);

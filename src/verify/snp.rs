@@ -410,8 +410,7 @@ fn described(certificate: &Certificate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endorse::certificate::Extension;
-    use crate::endorse::vek::oid;
+    use crate::endorse::vek::{fixture, oid};
     use crate::evidence::snp::{REPORT_LEN, SIGNED_LEN};
     use crate::wire::Outcome;
     use crate::wire::crypto::P384Key;
@@ -439,29 +438,9 @@ mod tests {
 
     /// A certificate of our own, which names the pinned ASK of Milan as its issuer; its signature is another's.
     fn vcek(key: &P384Key) -> Certificate {
-        let roots = Roots::pinned().unwrap();
-        let ask = &roots.amd(Line::Milan).unwrap().ask;
-        let mut certificate = ask.clone();
-        certificate.issuer.clone_from(&ask.subject);
-        certificate.subject_cn = vek::VCEK_CN.to_string();
+        let mut certificate = fixture::vcek(fixture::LEGACY);
+        certificate.issuer.clone_from(&certificate.subject);
         certificate.key = PublicKey::P384(key.public());
-        let extensions: [(&str, &[u8]); 11] = [
-            (oid::STRUCT_VERSION, &[2, 1, 0]),
-            (oid::PRODUCT_NAME, b"\x16\x08Milan-B0"),
-            (oid::BOOT_LOADER, &[2, 1, 4]),
-            (oid::TEE, &[2, 1, 0]),
-            (oid::RESERVED_4, &[2, 1, 0]),
-            (oid::RESERVED_5, &[2, 1, 0]),
-            (oid::RESERVED_6, &[2, 1, 0]),
-            (oid::RESERVED_7, &[2, 1, 0]),
-            (oid::SNP, &[2, 1, 24]),
-            (oid::MICROCODE, &[2, 2, 0, 0xdb]),
-            (oid::HWID, &[4; 64]),
-        ];
-        certificate.extensions = extensions
-            .iter()
-            .map(|(oid, value)| Extension { oid: (*oid).to_string(), critical: false, value: value.to_vec() })
-            .collect();
         certificate
     }
 
