@@ -109,9 +109,6 @@ impl Certificate {
         if parsed.version() != X509Version::V3 {
             return Err(syntax("version 3"));
         }
-        if parsed.signature_algorithm != parsed.tbs_certificate.signature {
-            return Err(syntax("one signature algorithm inside and outside"));
-        }
         let tbs_bytes: &[u8] = parsed.tbs_certificate.as_ref();
         // INVARIANT: the parser hands out a slice of `der`, after the header of the outer SEQUENCE.
         let start = tbs_bytes.as_ptr().addr() - der.as_ptr().addr();

@@ -64,9 +64,6 @@ impl Crl {
             return Err(syntax("version 2"));
         }
         super::der::list_frame(der).map_err(|wrong| syntax(wrong.expected))?;
-        if parsed.signature_algorithm != list.signature {
-            return Err(syntax("one signature algorithm inside and outside"));
-        }
         if parsed.signature_value.unused_bits != 0 {
             return Err(syntax("a signature of whole bytes"));
         }

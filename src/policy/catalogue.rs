@@ -8,7 +8,7 @@ use super::document::TcbFloor;
 use super::document::{read_architecture, read_floor, read_line};
 use super::error::Error;
 use super::tree::{self, Node, Table};
-use crate::verify::terms::{Architecture, Cpuid, DriverVersion, Line, VbiosVersion};
+use crate::verify::terms::{Architecture, DriverVersion, Line, VbiosVersion};
 use crate::wire::limits;
 use crate::wire::text::foreign;
 
@@ -195,11 +195,6 @@ impl Catalogue {
         })
     }
 
-    /// Returns a class.
-    pub fn class(&self, class: ServiceClass) -> Option<&Class> {
-        self.classes.iter().find(|row| row.class == class)
-    }
-
     /// Returns the words of a risk.
     pub fn risk(&self, risk: Risk) -> Option<&str> {
         self.risks.iter().find(|row| row.id == risk).map(|row| row.text.as_str())
@@ -214,11 +209,6 @@ impl Catalogue {
                 && *shown.driver >= row.driver_least
                 && shown.vbios >= row.vbios_least
         })
-    }
-
-    /// Returns the floors of the strict defaults that are for this CPU.
-    pub fn floors_for(&self, line: Line, cpuid: Cpuid) -> impl Iterator<Item = &TcbFloor> {
-        self.floors.iter().map(|row| &row.floor).filter(move |floor| floor.is_for(line, cpuid))
     }
 }
 

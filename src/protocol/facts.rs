@@ -56,14 +56,14 @@ pub struct PciFunction {
     pub address: String,
     /// Device id, four lower-case hex digits.
     pub device: String,
-    /// Class code, six lower-case hex digits; `0300..` and `0302..` are GPUs.
+    /// Class code, six lower-case hex digits.
     pub class: String,
 }
 
 impl PciFunction {
-    /// Tells whether the function is a GPU: a display or 3D controller.
+    /// Tells whether the function is a GPU: a display controller of any kind (03), or an accelerator (12).
     pub fn is_gpu(&self) -> bool {
-        self.class.starts_with("0300") || self.class.starts_with("0302")
+        self.class.starts_with("03") || self.class.starts_with("12")
     }
 }
 

@@ -159,14 +159,13 @@ pub fn derive_key(
 /// Errors: `NoRandomness`, `BadKey`.
 pub fn seal(key: &SecretArray<32>, associated: &[u8], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
     let nonce: [u8; 12] = random()?;
-    let mut sealed = nonce.to_vec();
-    let mut body = plain.to_vec();
     let key = UnboundKey::new(&AES_256_GCM, key.expose_secret()).map_err(|_| CryptoError::BadKey)?;
-    LessSafeKey::new(key)
-        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(associated), &mut body)
+    // Encrypted where it is copied to: a buffer that grew on the way would leave the plaintext behind, unwiped.
+    let mut body = zeroize::Zeroizing::new(plain.to_vec());
+    let tag = LessSafeKey::new(key)
+        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(associated), &mut body)
         .map_err(|_| CryptoError::BadKey)?;
-    sealed.extend_from_slice(&body);
-    Ok(sealed)
+    Ok([&nonce, &body[..], tag.as_ref()].concat())
 }
 
 /// Opens what `seal` made.

@@ -139,9 +139,8 @@ fn functions(facts: &Facts, gpus: &[Option<GpuView>]) -> Vec<Reason> {
         if facts.pci_functions.iter().take(at).any(|earlier| earlier.address == function.address) {
             reasons.push(reason(Code::FactsDisagreePci, function).expected("each function once"));
         }
-        // Display controllers (03) of any kind and accelerators (12) are GPUs; other bridges (0680) are NVSwitches,
-        // which one GPU does not have.
-        if !["03", "12", "0680"].iter().any(|class| function.class.starts_with(class)) {
+        // Other bridges (0680) are NVSwitches, which one GPU does not have.
+        if !function.is_gpu() && !function.class.starts_with("0680") {
             continue;
         }
         let shown = facts.devices.iter().any(|device| {
@@ -154,9 +153,7 @@ fn functions(facts: &Facts, gpus: &[Option<GpuView>]) -> Vec<Reason> {
         }
     }
     for device in &facts.devices {
-        let on_bus = |function: &PciFunction| {
-            function.address == device.pci_address && function.class.starts_with("03")
-        };
+        let on_bus = |function: &PciFunction| function.address == device.pci_address && function.is_gpu();
         if !facts.pci_functions.iter().any(on_bus) {
             reasons.push(
                 Reason::new(subject(device, gpus), Code::FactsDisagreePci)
