@@ -162,13 +162,14 @@ impl AddKey {
     fn read(&self) -> Result<Secret, Failure> {
         let wrong = |what: String| Failure::Usage(format!("{}: {what}", self.from.display()));
         let bound = u64::try_from(limits::TENANT_KEY_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        let mut bytes = Vec::new();
+        // Of its greatest size from the start: a buffer that grew would leave pieces of the key behind, unwiped.
+        let mut bytes = zeroize::Zeroizing::new(Vec::with_capacity(limits::TENANT_KEY_LEN_MAX + 2));
         match self.from.to_str() {
             Some("-") => std::io::stdin().take(bound).read_to_end(&mut bytes),
             _ => std::fs::File::open(&self.from).and_then(|file| file.take(bound).read_to_end(&mut bytes)),
         }
         .map_err(|error| wrong(error.to_string()))?;
-        Ok(Secret::from(bytes))
+        Ok(Secret::copied(&bytes))
     }
 }
 

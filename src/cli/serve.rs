@@ -229,7 +229,8 @@ async fn tend(
         if !service.is_open() && !stopping {
             reopen(&service, &memory).await;
         }
-        if stopping || beat.is_multiple_of(REMEMBER_BEATS) {
+        // The head of a log that is not verified is nothing to remember.
+        if service.is_open() && (stopping || beat.is_multiple_of(REMEMBER_BEATS)) {
             remember(&service, &memory).await;
         }
         if stopping {

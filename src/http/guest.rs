@@ -96,7 +96,6 @@ async fn serve<P: Ports>(
         Ok(body) => body,
         Err(rejection) => return too_large(&rejection),
     };
-    let sent = crypto::sha256(&[&body]);
     let parsed: Result<AttestRequest, _> =
         protocol_json::parse("request", &body, limits::ATTEST_BODY_LEN_MAX);
     let answer = match parsed {
@@ -111,12 +110,12 @@ async fn serve<P: Ports>(
         }
         Answer::Stranger(stranger) => {
             let code = stranger.code();
-            let address: IpAddr = peer.ip();
+            let (address, sent): (IpAddr, _) = (peer.ip(), crypto::sha256(&[&body]));
             match strangers::note(&service, address, code, sent).await {
                 Ok(()) => refuse(code, (status(code) == 503).then_some(STRANGER_RETRY_AFTER_S)),
                 Err(error) => {
                     tracing::warn!(code = error.code().text(), detail = %error, "a stranger was not recorded");
-                    unavailable(error.code(), 1)
+                    unavailable(error.code(), error.retry_after_s())
                 }
             }
         }

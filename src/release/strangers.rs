@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
+use super::error::Error;
 use super::service::{Ports, Service};
 use crate::audit::append::append;
 use crate::audit::entry::{Entry, Stranger, StrangersCounted, Text};
@@ -68,13 +69,16 @@ impl Minute {
 
 /// Records a stranger, within the budget.
 ///
-/// Errors: those of the store.
+/// Errors: `Closed`, since nothing is added to a log that is not verified; those of the store.
 pub async fn note<P: Ports>(
     service: &Service<P>,
     address: IpAddr,
     code: Code,
     sent: Digest<32>,
-) -> Result<(), StoreError> {
+) -> Result<(), Error> {
+    if !service.is_open() {
+        return Err(Error::Closed);
+    }
     let (within, counted) = service.strangers.charge(service.clock.now(), address, code);
     let mut entries: Vec<Entry> = counted.map(Entry::from).into_iter().collect();
     if within {
@@ -94,7 +98,7 @@ pub async fn note<P: Ports>(
         }
         Ok(staged)
     });
-    noted.await.inspect_err(|error| service.failed(error))
+    Ok(noted.await.inspect_err(|error| service.failed(error))?)
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ impl Ledger for Tx {
     fn nodes(&mut self, ids: &[NodeId]) -> Result<Vec<Digest<32>>, StoreError> {
         let mut nodes = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Some(hash) = self.nodes_written.get(id) {
+            if let Some(hash) = self.nodes_known.get(id) {
                 nodes.push(*hash);
                 continue;
             }
@@ -106,7 +106,9 @@ impl Ledger for Tx {
             let key = vec![Value::Int(i64::from(*level)), Value::number(*index)?];
             let row = self.db.row("SELECT hash FROM log_nodes WHERE level = $1 AND idx = $2", key)?;
             let row = row.ok_or_else(|| corrupt(format!("node {index} of level {level} is missing")))?;
-            nodes.push(Cells::of("log_nodes", row).digest()?);
+            let hash = Cells::of("log_nodes", row).digest()?;
+            self.nodes_known.insert(*id, hash);
+            nodes.push(hash);
         }
         Ok(nodes)
     }
@@ -116,7 +118,7 @@ impl Ledger for Tx {
             let values = vec![Value::Int(i64::from(*level)), Value::number(*index)?, hash.into()];
             self.db.execute("INSERT INTO log_nodes (level, idx, hash) VALUES ($1, $2, $3)", values)?;
         }
-        self.nodes_written.extend(nodes.iter().copied());
+        self.nodes_known.extend(nodes.iter().copied());
         Ok(())
     }
 

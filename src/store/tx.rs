@@ -50,8 +50,8 @@ pub struct Tx {
     pub(super) shared: Arc<Shared>,
     /// Read once: nobody else moves it while this transaction is open.
     pub(super) log_end: Option<LogEnd>,
-    /// Nodes of the log's tree that this transaction wrote: the next entry of a batch needs them again.
-    pub(super) nodes_written: BTreeMap<NodeId, Digest<32>>,
+    /// Nodes of the log's tree that this transaction wrote or read: the next entry of a batch needs them again.
+    pub(super) nodes_known: BTreeMap<NodeId, Digest<32>>,
     /// Tenants whose standing was checked in this transaction.
     pub(super) standings_checked: BTreeSet<String>,
     open: bool,
@@ -64,7 +64,7 @@ impl Tx {
             db,
             shared,
             log_end: None,
-            nodes_written: BTreeMap::new(),
+            nodes_known: BTreeMap::new(),
             standings_checked: BTreeSet::new(),
             open: true,
         }

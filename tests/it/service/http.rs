@@ -166,6 +166,26 @@ fn strangers_are_recorded_one_by_one_and_then_counted() {
     stage.holds();
 }
 
+/// Whoever sends noise would otherwise let the service sign a checkpoint over a log that it has not verified.
+#[test]
+fn nothing_is_added_to_a_log_that_is_not_verified() {
+    let stage = Stage::new("http-closed");
+    stage.guest("g").granted(&stage);
+    let before = stage.entries().len();
+    stage.service().close();
+    stage.pass(24 * 3600);
+    let reply = stage.post("/attest", b"{}");
+    assert_eq!(reply.refused(Code::LogNotVerified).status, 503);
+    assert!(reply.headers.contains_key("retry-after"));
+    let lapsed = stage.runtime.block_on(claviger::release::lapse::record_lapsed(stage.service())).unwrap();
+    assert_eq!((lapsed, stage.entries().len()), (0, before));
+    stage.service().open();
+    stage.post("/attest", b"{}").refused(Code::RequestMalformed);
+    let lapsed = stage.runtime.block_on(claviger::release::lapse::record_lapsed(stage.service())).unwrap();
+    assert_eq!((lapsed, stage.entries().len()), (1, before + 2));
+    stage.holds();
+}
+
 /// A report that no chip is known to have signed is nobody's: it makes no entry of a guest and gets no signature.
 #[test]
 fn whose_certificate_is_missing_is_a_stranger() {
