@@ -83,3 +83,5 @@ pub const AGENT_ANCHORS_MAX: usize = 64;
 pub const AGENT_RETRIES_MAX: u32 = 100;
 /// Seconds that the agent waits between two attempts at most, whatever the service asks for.
 pub const AGENT_WAIT_S_MAX: u32 = 600;
+/// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
+pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
