@@ -275,3 +275,6 @@ fn chain(reader: &mut Reader<'_>) -> Result<Vec<u8>, Error> {
         .find_map(|tail| text.strip_suffix(tail).filter(|chain| chain.ends_with(PEM_END)));
     chain.map(<[u8]>::to_vec).ok_or(Error::TdxChainTail)
 }
+
+#[cfg(test)]
+mod tests;
