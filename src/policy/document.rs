@@ -6,7 +6,7 @@ use super::error::Error;
 use super::tree::{self, Node, Table};
 use crate::protocol::head::Kem;
 use crate::verify::ocsp::Hold;
-use crate::wire::ids::{Audience, PolicyName, TenantId};
+use crate::wire::ids::{Audience, KeyId, PolicyName, TenantId};
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 mod binding;
@@ -174,6 +174,11 @@ impl Policy {
     /// Errors: those of `canonical`.
     pub fn digest(&self) -> Result<Digest<32>, Error> {
         Ok(crypto::sha256(&[&self.canonical()?]))
+    }
+
+    /// Tells whether the policy decides on a key.
+    pub fn covers(&self, key: &KeyId) -> bool {
+        self.keys.iter().any(|selector| selector.covers(key))
     }
 
     /// Tells whether a risk is accepted at a time.

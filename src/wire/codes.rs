@@ -555,8 +555,8 @@ codes! {
         "the stored policy is not the one that was activated"
         "find out who changed the store; activate the policy again from its source"
     PolicyOverlap Request "policy_overlap"
-        "two active policies would select the same key"
-        "narrow one of the selectors; one policy decides on each key"
+        "two active policies would select the same key, or list the same audience"
+        "narrow one of the selectors, or list the audience in one policy alone; one policy decides on each"
 
     // Keys, leases, service.
     KeyUnknown Request "key_unknown"
