@@ -1,8 +1,9 @@
-//! Bytes to SEV-SNP, GPU and other evidence.
+//! Bytes to SEV-SNP, GPU, event log and other evidence.
 //!
 //! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.
 
 pub mod error;
+pub mod event_log;
 pub mod gpu;
 pub mod snp;
 

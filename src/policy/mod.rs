@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod decide;
 pub mod document;
 pub mod error;
+pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod floor;
