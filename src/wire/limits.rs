@@ -91,3 +91,5 @@ pub const RUNTIME_LOG_LEN_MAX: usize = 64 * 1024;
 pub const EVENTS_MAX: usize = 2048;
 /// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.
 pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
+pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
