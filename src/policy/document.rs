@@ -274,7 +274,10 @@ fn lease(node: Option<&Node<'_>>) -> Result<LeaseTerms, Error> {
 }
 
 /// Serialises what displays as the document writes it.
-fn displayed<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::policy) fn displayed<T: std::fmt::Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 

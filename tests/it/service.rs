@@ -167,7 +167,8 @@ fn roots(dir: &Path) -> Roots {
         Certificate::from_der(&der).unwrap()
     });
     let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk: None }];
-    Roots { amd, nvidia_device, nvidia_rim, simulated: true }
+    let intel = Roots::pinned().unwrap().intel;
+    Roots { amd, intel, nvidia_device, nvidia_rim, simulated: true }
 }
 
 /// What came back.
