@@ -1,13 +1,56 @@
 //! What evidence can be wrong in.
 
+use super::event_log::{EventType, Place};
 use super::snp::{Cpuid, VERSIONS};
 use super::tdx::{BodyForm, INTEL_VENDOR_ID};
 use crate::wire::text::foreign;
-use crate::wire::{Code, limits};
+use crate::wire::{Code, Digest, limits};
 
 /// Why evidence does not parse, or does not say what is asked of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// An event with other digests than one of SHA-384.
+    EventLogAlgorithm {
+        place: Place,
+    },
+    /// Data that do not have the form of their event type.
+    EventLogContent {
+        place: Place,
+        kind: EventType,
+        field: &'static str,
+    },
+    /// Logged data whose digest is another than the one logged.
+    EventLogDigest {
+        place: Place,
+        kind: EventType,
+        logged: Box<Digest<48>>,
+        computed: Box<Digest<48>>,
+    },
+    /// A field of the log's first record that is not what a TDX guest writes.
+    EventLogHeader {
+        field: &'static str,
+    },
+    /// A log, or the data of an event, beyond its bound.
+    EventLogLarge {
+        what: &'static str,
+        actual: usize,
+        max: usize,
+    },
+    /// An event of a register that does not exist, or that its type does not extend.
+    EventLogRegister {
+        place: Place,
+        index: u32,
+        kind: EventType,
+    },
+    EventLogShort {
+        offset: usize,
+        needed: usize,
+        left: usize,
+    },
+    /// Something after the end of the log that is not padding.
+    EventLogTrailing {
+        offset: usize,
+    },
     GpuArchitectureUnknown {
         gpu_info: u64,
     },
@@ -61,6 +104,10 @@ pub enum Error {
     GpuSwitch,
     GpuTrailing {
         len: usize,
+    },
+    /// A runtime log that is not the JSON expected; the text says where.
+    RuntimeLogJson {
+        text: String,
     },
     /// A version-2 SNP report whose TCB does not have the layout of the generations that emitted version 2.
     SnpGeneration {
@@ -154,6 +201,14 @@ impl Error {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
+            Self::EventLogAlgorithm { .. } => Code::EventLogAlgorithm,
+            Self::EventLogContent { .. } => Code::EventLogContentMalformed,
+            Self::EventLogDigest { .. } => Code::EventLogDigestMismatch,
+            Self::EventLogHeader { .. } | Self::EventLogShort { .. } => Code::EventLogMalformed,
+            Self::EventLogLarge { .. } => Code::EventLogTooLarge,
+            Self::EventLogRegister { .. } => Code::EventLogRegister,
+            Self::EventLogTrailing { .. } => Code::EventLogTrailing,
+            Self::RuntimeLogJson { .. } => Code::RuntimeLogMalformed,
             Self::SnpGeneration { .. } => Code::SnpGenerationUnknown,
             Self::SnpLength { .. } => Code::SnpReportLength,
             Self::SnpProduct { .. } => Code::SnpProductUnknown,
@@ -199,6 +254,34 @@ impl Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::EventLogAlgorithm { place } => {
+                write!(f, "expected one digest of SHA-384 in {place}")
+            }
+            Self::EventLogContent { place, kind, field } => {
+                write!(f, "expected {field} in the data of {place}, which is of type {kind}")
+            }
+            Self::EventLogDigest { place, kind, logged, computed } => write!(
+                f,
+                "expected the digest {computed}, computed from the data of {place} of type {kind}; {logged} is logged"
+            ),
+            Self::EventLogHeader { field } => {
+                write!(f, "expected {field} in the first record of the event log")
+            }
+            Self::EventLogLarge { what, actual, max } => {
+                write!(f, "expected at most {max} {what}; {actual} given")
+            }
+            Self::EventLogRegister { place, index, kind } => {
+                write!(f, "{place} of type {kind} does not belong to register index {index}")
+            }
+            Self::EventLogShort { offset, needed, left } => {
+                write!(f, "expected {needed} bytes at offset {offset} of the event log; {left} are left")
+            }
+            Self::EventLogTrailing { offset } => {
+                write!(f, "expected padding alone after the event log; the byte at offset {offset} is none")
+            }
+            Self::RuntimeLogJson { text } => {
+                write!(f, "expected the runtime event log as JSON: {text}")
+            }
             Self::SnpGeneration { field } => write!(
                 f,
                 "expected a report of version 3 or later, which names its CPU generation; version 2 with {field} \

@@ -7,6 +7,7 @@ pub mod authentic;
 pub mod binding;
 pub mod claims;
 pub mod endorsements;
+pub mod event_log;
 pub mod gpu;
 pub mod nvidia;
 pub mod ocsp;
