@@ -205,7 +205,7 @@ impl Plan {
         let (ark, ask) = (certificate(amd.ark_der()), certificate(amd.ask_der()));
         let mut roots = Roots {
             amd: vec![AmdAnchors { line, ark, ask, asvk: None }],
-            intel: Roots::pinned().unwrap().intel,
+            intel: certificate(self.vendors.intel.root_der()),
             nvidia_device: certificate(nvidia.device_root_der()),
             nvidia_rim: certificate(nvidia.rim_root_der()),
             simulated: true,
