@@ -171,7 +171,8 @@ fn reference_values_have_the_members_of_the_real_ones_in_their_order() {
     let real = std::fs::read(folder.join("tdx/collateral/b0c06f-2026-10.json")).unwrap();
     let real: Value = serde_json::from_slice(&real).unwrap();
     let minted: Value = serde_json::from_slice(&guest().files(intel()).unwrap().collateral).unwrap();
-    // Category and type are Intel's words for readers, advisories are not everywhere; names alone are compared, each where it first stands.
+    // Category and type are Intel's words for readers, advisories are not everywhere.
+    // Names alone are compared, each where it first stands.
     let names = |text: &str| {
         let mut names: Vec<String> = Vec::new();
         let (members, _) = text.rsplit_once("\":").unwrap();
