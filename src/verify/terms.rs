@@ -1,5 +1,6 @@
 //! The words of evidence that rooms above speak of without reading evidence themselves.
 
+pub use crate::evidence::event_log::{Content, Event, EventLog, EventType, Label};
 pub use crate::evidence::gpu::{Architecture, DriverVersion, Mode as GpuMode, VbiosVersion};
 pub use crate::evidence::snp::{
     Cpuid, Fields as SnpFields, FirmwareVersion, GuestPolicy, Line, PlatformInfo, Signer, Tcb,

@@ -73,6 +73,8 @@ pub const POLICY_LIST_MAX: usize = 512;
 pub const POLICY_TEXT_LEN_MAX: usize = 200;
 /// Bytes of the catalogue.
 pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a reference set: as many events as `POLICY_LIST_MAX`, at 400 bytes each, with room.
+pub const REFERENCE_SET_LEN_MAX: usize = 256 * 1024;
 /// Bytes of a reply to the agent: 16 keys of 64 KiB in base64, with results and receipt.
 pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a file that the agent reads: its configuration, pins, certificates, state.
@@ -99,3 +101,13 @@ pub const TCB_ADVISORIES_MAX: usize = 256;
 pub const ADVISORY_LEN_MAX: usize = 32;
 /// Bytes of the PEM text of an issuer chain in a collateral: two certificates.
 pub const ISSUER_CHAIN_LEN_MAX: usize = 16 * 1024;
+/// Bytes of a boot event log with its padding: the largest area that firmware sets aside. Those filled have 18,101.
+pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
+/// Bytes of a runtime event log as JSON. Those seen have 9,710.
+pub const RUNTIME_LOG_LEN_MAX: usize = 64 * 1024;
+/// Records of one event log. Those seen have at most 44; a long GRUB script has some hundreds.
+pub const EVENTS_MAX: usize = 2048;
+/// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.
+pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
+pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
