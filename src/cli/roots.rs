@@ -46,6 +46,7 @@ fn of_certificates(ark: &[u8], ask: &[u8], device: &[u8], rim: &[u8]) -> Result<
     let line = named.ok_or("the ARK names no product line")?;
     Ok(Roots {
         amd: vec![AmdAnchors { line, ark, ask: parse(ask)?, asvk: None }],
+        intel: Roots::pinned().map_err(|error| error.to_string())?.intel,
         nvidia_device: parse(device)?,
         nvidia_rim: parse(rim)?,
         simulated: true,

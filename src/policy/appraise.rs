@@ -34,12 +34,14 @@ pub struct Appraisal {
     reasons: Vec<Reason>,
     /// What is acceptable and deserves a look.
     warnings: Vec<Reason>,
+    /// Who states the combination of the first GPU as supported; `None` where nobody does.
+    support: Option<Support>,
 }
 
 impl Appraisal {
     /// Appraises nothing: evidence that does not parse has no claims.
     pub fn none() -> Self {
-        Self { status: Status::None, reasons: Vec::new(), warnings: Vec::new() }
+        Self { status: Status::None, reasons: Vec::new(), warnings: Vec::new(), support: None }
     }
 
     /// An appraisal that could not be made refuses.
@@ -53,7 +55,7 @@ impl Appraisal {
             (true, false) => Status::Warning,
             (true, true) => Status::Affirming,
         };
-        Self { status, reasons, warnings }
+        Self { status, reasons, warnings, support: None }
     }
 
     /// Returns the status.
@@ -69,6 +71,11 @@ impl Appraisal {
     /// Returns what is acceptable and deserves a look.
     pub fn warnings(&self) -> &[Reason] {
         &self.warnings
+    }
+
+    /// Returns who states the combination of the first GPU as supported; `None` where nobody does.
+    pub fn support(&self) -> Option<&Support> {
+        self.support.as_ref()
     }
 
     /// Returns the codes of reasons, then of warnings, each once.
@@ -153,21 +160,25 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
             warnings.extend(snp::warnings(cpu.report));
         }
     }
+    let mut supported = None;
     for (at, shown) in view.gpus.iter().enumerate() {
         if let Some(shown) = shown {
             reasons.extend(gpu::device(Subject::Gpu(at), shown, &policy.gpu));
-            reasons.extend(gpu::combination(Subject::Gpu(at), view, shown, &policy.gpu, catalogue));
+            match gpu::support(view, shown, &policy.gpu, catalogue) {
+                Some(support) => supported = supported.or(Some(support)),
+                None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
+            }
         }
     }
     reasons.extend(request(policy, view));
     warnings.extend(gpu::warnings(view));
-    Ok(Appraisal::of(reasons, warnings))
+    Ok(Appraisal { support: supported, ..Appraisal::of(reasons, warnings) })
 }
 
 /// What the head asks for beside keys.
 fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| covers(policy, key)) {
+    if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| policy.covers(key)) {
         let asked: Vec<&str> = view.head.keys.iter().map(|key| key.text()).collect();
         reasons.push(
             Reason::new(Subject::Request, Code::PolicyNoMatch)
@@ -190,11 +201,6 @@ fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// Tells whether a policy selects a key.
-pub(super) fn covers(policy: &Policy, key: &crate::wire::ids::KeyId) -> bool {
-    policy.keys.iter().any(|selector| selector.covers(key))
-}
-
 /// Whether a combination is one that vendors state as supported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "support", rename_all = "snake_case")]
@@ -203,15 +209,6 @@ pub enum Support {
     Listed { source: String, dated: String },
     /// Not listed, and named by the policy.
     NamedByPolicy,
-}
-
-/// Finds the support status of the only GPU of a granted request.
-///
-/// Errors: those of `Catalogue::embedded`. `None` for a combination that neither lists.
-pub(super) fn support(policy: &Policy, view: &View<'_>) -> Result<Option<Support>, Error> {
-    let catalogue = Catalogue::embedded()?;
-    let Some(shown) = view.gpus.iter().flatten().next() else { return Ok(None) };
-    Ok(gpu::support(view, shown, &policy.gpu, catalogue))
 }
 
 /// Lists the risks that remain after a grant under this policy.

@@ -181,20 +181,11 @@ pub fn decide<F: Freshness>(
 ) -> Decision<F> {
     let policy = rules.policy();
     let view = View::of(claims.claims());
-    let (mut reasons, warnings) = weighed(rules, claims.claims(), &view, now);
-    let (support, risks) = match appraise::support(policy, &view) {
-        Ok(Some(support)) => {
-            let risks = appraise::residual_risks(policy, &view, &support, now);
-            (Some(support), risks)
-        }
-        Ok(None) => (None, Vec::new()),
-        Err(error) => {
-            reasons.push(Reason::new(Subject::Request, error.code()));
-            (None, Vec::new())
-        }
-    };
-    match (reasons.is_empty(), support) {
+    let (mut reasons, appraisal) = weighed(rules, claims.claims(), &view, now);
+    let warnings = appraisal.warnings().to_vec();
+    match (reasons.is_empty(), appraisal.support().cloned()) {
         (true, Some(support)) => {
+            let risks = appraise::residual_risks(policy, &view, &support, now);
             let (lease, binding, selectors) = (policy.lease, policy.binding.clone(), policy.keys.clone());
             let (digest, approvals) = (rules.digest(), rules.approvals());
             let granted = Granted {
@@ -230,7 +221,8 @@ pub fn refuse<F: Freshness>(
 ) -> Decision<F> {
     let shown = claims.claims();
     let view = View::of(shown);
-    let (appraised, warnings) = weighed(rules, shown, &view, now);
+    let (appraised, appraisal) = weighed(rules, shown, &view, now);
+    let warnings = appraisal.warnings().to_vec();
     let mut reasons = listed(shown, Outcome::Fail);
     let missing = listed(shown, Outcome::Unknown);
     let unnamed = |reason: &Reason| is_unnamed(reason, &view, shown);
@@ -261,13 +253,13 @@ pub fn without_policy<F: Freshness>(ended: Ended<F>, error: &Error) -> Decision<
     Decision::Denied(Denied { heard, policy: None, reasons, warnings: Vec::new() })
 }
 
-/// Appraises, and asks how old the challenge is.
+/// Appraises, and asks how old the challenge is: gives every reason of both.
 fn weighed<F: Freshness>(
     rules: &impl Rules<F>,
     claims: &Claims<F>,
     view: &View<'_>,
     now: UnixSeconds,
-) -> (Vec<Reason>, Vec<Reason>) {
+) -> (Vec<Reason>, Appraisal) {
     let policy = rules.policy();
     let appraisal = appraise::appraise(policy, view, now).unwrap_or_else(|error| Appraisal::failed(&error));
     let mut reasons = appraisal.reasons().to_vec();
@@ -277,7 +269,7 @@ fn weighed<F: Freshness>(
         let reason = Reason::new(Subject::Request, Code::ChallengeOld);
         reasons.push(reason.expected(format!("at most {age_max} s")).actual(format!("{age} s")));
     }
-    (reasons, appraisal.warnings().to_vec())
+    (reasons, appraisal)
 }
 
 /// Lists the checks that came out so.

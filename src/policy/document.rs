@@ -6,7 +6,7 @@ use super::error::Error;
 use super::tree::{self, Node, Table};
 use crate::protocol::head::Kem;
 use crate::verify::ocsp::Hold;
-use crate::wire::ids::{Audience, PolicyName, TenantId};
+use crate::wire::ids::{Audience, KeyId, PolicyName, TenantId};
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 mod binding;
@@ -176,6 +176,11 @@ impl Policy {
         Ok(crypto::sha256(&[&self.canonical()?]))
     }
 
+    /// Tells whether the policy decides on a key.
+    pub fn covers(&self, key: &KeyId) -> bool {
+        self.keys.iter().any(|selector| selector.covers(key))
+    }
+
     /// Tells whether a risk is accepted at a time.
     pub fn acceptance(&self, risk: Acceptable, now: UnixSeconds) -> Acceptance<'_> {
         match self.accept_risks.iter().find(|accepted| accepted.id == risk) {
@@ -269,7 +274,10 @@ fn lease(node: Option<&Node<'_>>) -> Result<LeaseTerms, Error> {
 }
 
 /// Serialises what displays as the document writes it.
-fn displayed<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::policy) fn displayed<T: std::fmt::Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 

@@ -24,6 +24,7 @@ pub enum Error {
     DocumentDepth,
     DocumentLength {
         len: usize,
+        len_max: usize,
     },
     DocumentSyntax {
         what: String,
@@ -119,8 +120,8 @@ impl std::fmt::Display for Error {
             Self::DocumentDepth => {
                 write!(f, "expected nesting of at most {}", limits::JSON_DEPTH_MAX)
             }
-            Self::DocumentLength { len } => {
-                write!(f, "expected a document of at most {} bytes; {len} given", limits::POLICY_LEN_MAX)
+            Self::DocumentLength { len, len_max } => {
+                write!(f, "expected a document of at most {len_max} bytes; {len} given")
             }
             Self::DocumentSyntax { what } => write!(f, "the document is neither TOML nor JSON: {what}"),
             Self::FieldMissing { path } => write!(f, "expected the field {path}; it is absent"),

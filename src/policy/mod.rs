@@ -14,6 +14,7 @@ mod fixture;
 pub mod floor;
 pub mod in_force;
 pub mod reason;
+pub mod reference_set;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,4 +27,5 @@ pub use document::Policy;
 pub use error::Error;
 pub use in_force::{Activation, Draft, InForce, Policies, Rules, check_overlap, in_force, select};
 pub use reason::Reason;
+pub use reference_set::ReferenceSet;
 pub use view::{CpuView, GpuView, View};

@@ -1,6 +1,7 @@
 //! TOML and JSON as one tree, read field by field: each error names the full path, each unknown field its nearest name.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -20,7 +21,7 @@ const LIKENESS_MIN: f64 = 0.75;
 /// Errors: `DocumentLength`, `DocumentDepth`, `DocumentSyntax`, `FieldRepeated`.
 pub(super) fn read(bytes: &[u8], len_max: usize) -> Result<Value, Error> {
     if bytes.len() > len_max {
-        return Err(Error::DocumentLength { len: bytes.len() });
+        return Err(Error::DocumentLength { len: bytes.len(), len_max });
     }
     let syntax = |what: &str| Error::DocumentSyntax { what: foreign(what) };
     let text = std::str::from_utf8(bytes).map_err(|_| syntax("not UTF-8"))?;
@@ -255,6 +256,23 @@ impl<'d> Node<'d> {
         Ok(list)
     }
 
+    /// Reads an object whose names are free: short texts, each with a value.
+    pub(super) fn map<T>(
+        &self,
+        read: impl Fn(&Node<'d>) -> Result<T, Error>,
+    ) -> Result<BTreeMap<String, T>, Error> {
+        let Value::Object(map) = self.value else { return Err(self.expected("a section")) };
+        if map.len() > limits::POLICY_LIST_MAX {
+            return Err(self.wrong(format!("expected at most {} entries", limits::POLICY_LIST_MAX)));
+        }
+        map.iter()
+            .map(|(name, value)| {
+                let node = Node { path: join(&self.path, name), value };
+                Ok((name.clone(), read(&node)?))
+            })
+            .collect()
+    }
+
     /// Tells whether the value is a list without entries.
     pub(super) fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(Vec::is_empty)
@@ -351,7 +369,10 @@ mod tests {
     fn bounds_of_length_and_depth_have_two_sides() {
         let text = b"{\"a\":1}";
         assert!(read(text, text.len()).is_ok());
-        assert_eq!(read(text, text.len() - 1), Err(Error::DocumentLength { len: text.len() }));
+        assert_eq!(
+            read(text, text.len() - 1),
+            Err(Error::DocumentLength { len: text.len(), len_max: text.len() - 1 })
+        );
         let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
         assert!(read(nested(limits::JSON_DEPTH_MAX).as_bytes(), 1000).is_ok());
         assert_eq!(read(nested(limits::JSON_DEPTH_MAX + 1).as_bytes(), 1000), Err(Error::DocumentDepth));

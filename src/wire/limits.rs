@@ -73,6 +73,8 @@ pub const POLICY_LIST_MAX: usize = 512;
 pub const POLICY_TEXT_LEN_MAX: usize = 200;
 /// Bytes of the catalogue.
 pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a reference set: as many events as `POLICY_LIST_MAX`, at 400 bytes each, with room.
+pub const REFERENCE_SET_LEN_MAX: usize = 256 * 1024;
 /// Bytes of a reply to the agent: 16 keys of 64 KiB in base64, with results and receipt.
 pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a file that the agent reads: its configuration, pins, certificates, state.
@@ -91,3 +93,5 @@ pub const RUNTIME_LOG_LEN_MAX: usize = 64 * 1024;
 pub const EVENTS_MAX: usize = 2048;
 /// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.
 pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
+pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;

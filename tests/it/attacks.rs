@@ -84,7 +84,7 @@ fn every_display_controller_on_the_bus_needs_evidence_and_its_neighbours_do_not(
     let function = |address: &str, class: &str| {
         with(|plan| {
             let (address, class) = (address.to_string(), class.to_string());
-            plan.facts.pci_functions.push(PciFunction { address, device: "2331".to_string(), class });
+            plan.facts.pci_functions.push(PciFunction { address, class, ..PciFunction::of_gpu(1) });
         })
     };
     for class in

@@ -30,7 +30,7 @@ use claviger::govern::{Change, Permit, change};
 use claviger::identity::Identity;
 use claviger::keys::{Custodian, CustodyError, KeyContext, enrol};
 use claviger::lease::ports::Standing as _;
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::head::{Kem, Operation, RequestHead, head_hash};
 use claviger::protocol::message::{AttestRequest, Bytes, Evidence, GrantReply, Problem};
 use claviger::protocol::role::Role;
 use claviger::protocol::sealing::TransportKey;
@@ -167,7 +167,8 @@ fn roots(dir: &Path) -> Roots {
         Certificate::from_der(&der).unwrap()
     });
     let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk: None }];
-    Roots { amd, nvidia_device, nvidia_rim, simulated: true }
+    let intel = Roots::pinned().unwrap().intel;
+    Roots { amd, intel, nvidia_device, nvidia_rim, simulated: true }
 }
 
 /// What came back.
@@ -229,20 +230,14 @@ impl Guest {
     ) -> Sent {
         use claviger::agent::Devices as _;
         let ends = operation == Operation::End;
+        let keys = if ends { Vec::new() } else { self.keys.iter().map(|key| key.parse().unwrap()).collect() };
+        let tenant = self.tenant.parse().unwrap();
         let head = RequestHead {
-            version: VERSIONS[0].to_string(),
-            versions_offered: vec![VERSIONS[0].to_string()],
             operation,
-            plane: Plane::Guest,
             service_root: stage.identity().public().pins().id(),
-            tenant: self.tenant.parse().unwrap(),
-            keys: if ends { Vec::new() } else { self.keys.iter().map(|key| key.parse().unwrap()).collect() },
             audience: (!ends).then(|| AUDIENCE.parse().unwrap()),
-            kem: Kem::XWing,
             lease,
-            instance_key: self.instance.public().to_vec(),
-            transport_key: self.transport.public().to_vec(),
-            event_log: None,
+            ..RequestHead::release(tenant, keys, &self.instance.public(), self.transport.public())
         };
         let asked = Asked::new(challenge, head).unwrap();
         let content = (!ends).then(|| {

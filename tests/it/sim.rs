@@ -15,7 +15,7 @@ use claviger::sim::{
     GpuFields, Machine, OcspFields, OcspIssuer, OcspStatus, Responder, RimKind, RimOptions, StatedFwid,
     Vendors,
 };
-use claviger::wire::crypto::{self, P384Signature};
+use claviger::wire::crypto::{self, P256Signature, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
 
 /// The folder above all families.
@@ -33,6 +33,7 @@ fn certificate(der: &[u8]) -> Certificate {
 
 fn signs(issuer: &Certificate, message: &[u8], signature: &[u8]) -> bool {
     match &issuer.key {
+        PublicKey::P256(point) => crypto::verify_p256(point, message, P256Signature::Der(signature)).is_ok(),
         PublicKey::P384(point) => crypto::verify_p384(point, message, P384Signature::Der(signature)).is_ok(),
         PublicKey::Rsa4096(key) => crypto::verify_rsa_pss_sha384(key, message, signature).is_ok(),
     }

@@ -6,8 +6,8 @@ use claviger::endorse::{Certificate, OcspResponse, Rim};
 use claviger::evidence::snp::Line as AmdLine;
 use claviger::identity::ChallengeKey;
 use claviger::identity::challenge::{Challenge, Place};
-use claviger::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::facts::{DeviceFacts, Facts};
+use claviger::protocol::head::{Kem, Plane, RequestHead, head_hash};
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
@@ -18,9 +18,9 @@ use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
 use claviger::verify::{Endorsements, NvidiaEndorsements, Roots};
 use claviger::wire::crypto::Ed25519Key;
-use claviger::wire::ids::{Pdi, StoreId};
+use claviger::wire::ids::StoreId;
 use claviger::wire::secret::SecretArray;
-use claviger::wire::{Digest, UnixSeconds, Untrusted};
+use claviger::wire::{UnixSeconds, Untrusted};
 
 /// A change at a later step.
 pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
@@ -94,19 +94,13 @@ impl Plan {
         let challenge = challenge_key.make(now.plus(-5), place).unwrap();
         Self {
             head: RequestHead {
-                version: VERSIONS[0].to_string(),
-                versions_offered: vec![VERSIONS[0].to_string()],
-                operation: Operation::Release,
-                plane: Plane::Guest,
-                service_root: Digest::new([1; 32]),
-                tenant: "acme".parse().unwrap(),
-                keys: vec!["models/llama".parse().unwrap()],
                 audience: Some("https://vault.example".parse().unwrap()),
-                kem: Kem::XWing,
-                lease: None,
-                instance_key: instance.public().to_vec(),
-                transport_key: transport.public().to_vec(),
-                event_log: None,
+                ..RequestHead::release(
+                    "acme".parse().unwrap(),
+                    vec!["models/llama".parse().unwrap()],
+                    &instance.public(),
+                    transport.public(),
+                )
             },
             facts: facts(&machine),
             policy: policy(&machine),
@@ -211,6 +205,7 @@ impl Plan {
         let (ark, ask) = (certificate(amd.ark_der()), certificate(amd.ask_der()));
         let mut roots = Roots {
             amd: vec![AmdAnchors { line, ark, ask, asvk: None }],
+            intel: Roots::pinned().unwrap().intel,
             nvidia_device: certificate(nvidia.device_root_der()),
             nvidia_rim: certificate(nvidia.rim_root_der()),
             simulated: true,
@@ -241,35 +236,7 @@ pub fn sent(files: &Files) -> Endorsements {
 
 /// The facts that the guest's agent would state.
 pub fn facts(machine: &Machine) -> Facts {
-    let address = |at: usize| format!("0000:{:02x}:00.0", at + 1);
-    let device = |(at, gpu): (usize, &claviger::sim::MachineGpu)| DeviceFacts {
-        pdi: Pdi::new(gpu.gpu.pdi),
-        uuid: format!("GPU-{}", hex::encode(gpu.gpu.pdi)),
-        pci_address: address(at),
-        vbios_version: gpu.fields.vbios_text(),
-        mig_current: Switch::Off,
-        mig_pending: Switch::Off,
-        mig_instances: 0,
-        virtualization: Virtualization::Passthrough,
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        compute_processes: 0,
-        utilization_percent: 0,
-    };
-    let function =
-        |at| PciFunction { address: address(at), device: "2331".to_string(), class: "030200".to_string() };
-    Facts {
-        version: 1,
-        driver_version: machine.gpus[0].fields.driver.clone(),
-        pci_functions: (0..machine.gpus.len()).map(function).collect(),
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        multi_gpu: MultiGpu::None,
-        ready: Switch::Off,
-        devices: machine.gpus.iter().enumerate().map(device).collect(),
-        visible_devices: Some("all".to_string()),
-        hints: Vec::new(),
-    }
+    Facts { visible_devices: Some("all".to_string()), ..claviger::sim::devices::facts(&machine.gpus) }
 }
 
 /// A policy that grants the guest in order, with no list wider than it must be.
