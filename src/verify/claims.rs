@@ -7,7 +7,7 @@ use super::snp::Snp;
 use crate::identity::Freshness;
 use crate::protocol::facts::Facts;
 use crate::protocol::message::Bundle;
-use crate::wire::{Check, Checks, Outcome};
+use crate::wire::{Check, Checks, Digest, Outcome, crypto};
 
 /// The CPU that leads the composite device.
 #[derive(Clone, Debug)]
@@ -20,6 +20,22 @@ impl Cpu {
     pub fn report_data(&self) -> &[u8; 64] {
         match self {
             Self::Snp(snp) => &snp.report.report_data,
+        }
+    }
+
+    /// Returns the digest that names the machine in leases, freezes, quotas and entries, which keep no hardware id in
+    /// clear: of CHIP_ID.
+    pub fn machine(&self) -> Digest<32> {
+        match self {
+            Self::Snp(snp) => crypto::sha256(&[&snp.report.chip_id]),
+        }
+    }
+
+    /// Returns the id that the CPU gave this guest at its launch (REPORT_ID); `None` where it gives none, and then the
+    /// instance key alone says which guest it is.
+    pub fn guest_id(&self) -> Option<Digest<32>> {
+        match self {
+            Self::Snp(snp) => Some(snp.report.report_id).filter(|id| !id.is_zero()),
         }
     }
 }

@@ -167,8 +167,7 @@ impl Guest {
         if !self.cpu_parses {
             report.truncate(100);
         }
-        let evidence =
-            Evidence { cpu: CpuEvidence { kind: CpuKind::Snp, report, endorsements: Vec::new() }, gpus };
+        let evidence = Evidence { cpu: CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new()), gpus };
         let digest = transcript::evidence_digest(&evidence, &facts);
         let proof = self.instance.sign(&transcript::proof(challenge, &hash, &digest)).to_vec();
         let request = AttestRequest {

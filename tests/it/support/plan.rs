@@ -163,7 +163,7 @@ impl Plan {
         let mut report = self.machine.cpu_report(self.report_data.unwrap_or(*committed.bytes())).unwrap();
         hook(&mut self.report_given, &mut report);
         let endorsements = self.sent_certificates.iter().cloned().map(Bytes).collect();
-        let cpu = CpuEvidence { kind: self.kind, report, endorsements };
+        let cpu = CpuEvidence::without_logs(self.kind, report, endorsements);
         let mut request = AttestRequest {
             challenge: Bytes(self.challenge.bytes.clone()),
             head: Bytes(head),
