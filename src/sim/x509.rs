@@ -66,7 +66,7 @@ impl Signer {
     /// Returns the content of the public key's BIT STRING: an uncompressed point or a PKCS#1 `RSAPublicKey`.
     pub fn public(&self) -> Vec<u8> {
         match self {
-            Self::P256(key) => [&[0x04], &key.public()[..]].concat(),
+            Self::P256(key) => key.public().to_vec(),
             Self::P384(key) => key.public().to_vec(),
             Self::Rsa(key) => key.public(),
         }

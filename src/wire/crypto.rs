@@ -428,48 +428,6 @@ impl std::fmt::Debug for RsaKey {
     }
 }
 
-/// A P-256 signing key, for a simulated Intel alone.
-#[cfg(feature = "sim")]
-pub struct P256Key(signature::EcdsaKeyPair);
-
-#[cfg(feature = "sim")]
-impl P256Key {
-    /// Makes a new key.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn generate() -> Result<Self, CryptoError> {
-        signature::EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)
-            .map(Self)
-            .map_err(|_| CryptoError::NoRandomness)
-    }
-
-    /// Returns the public point as quotes hold it: x then y, 32 bytes each, big-endian.
-    pub fn public(&self) -> [u8; 64] {
-        let mut out = [0; 64];
-        // INVARIANT: aws-lc-rs gives the public key of P-256 as the 65-byte uncompressed point, which begins with 4.
-        out.copy_from_slice(&self.0.public_key().as_ref()[1..]);
-        out
-    }
-
-    /// Signs with SHA-256; r then s, 32 bytes each, big-endian.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn sign(&self, message: &[u8]) -> Result<[u8; 64], CryptoError> {
-        let signature =
-            self.0.sign(&rand::SystemRandom::new(), message).map_err(|_| CryptoError::NoRandomness)?;
-        let mut out = [0; 64];
-        out.copy_from_slice(signature.as_ref());
-        Ok(out)
-    }
-}
-
-#[cfg(feature = "sim")]
-impl std::fmt::Debug for P256Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("P256Key(..)")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
