@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::document::TcbFloor;
-use super::document::{read_architecture, read_floor, read_line};
+use super::document::{read_architecture, read_floor};
 use super::error::Error;
+use super::line::CpuLine;
 use super::tree::{self, Node, Table};
-use crate::verify::terms::{Architecture, DriverVersion, Line, VbiosVersion};
+use crate::verify::terms::{Architecture, DriverVersion, VbiosVersion};
 use crate::wire::limits;
 use crate::wire::text::foreign;
 
@@ -120,7 +121,7 @@ pub struct RiskText {
 /// A combination that vendors state as supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupportRow {
-    pub lines: Vec<Line>,
+    pub lines: Vec<CpuLine>,
     pub architecture: Architecture,
     /// First number of the driver version.
     pub driver_branch: u32,
@@ -156,7 +157,7 @@ pub struct Catalogue {
 /// A combination as verified evidence shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown<'a> {
-    pub line: Line,
+    pub line: CpuLine,
     pub architecture: Architecture,
     pub driver: &'a DriverVersion,
     pub vbios: VbiosVersion,
@@ -297,11 +298,15 @@ fn support(node: &Node<'_>) -> Result<SupportRow, Error> {
         "source",
         "dated",
     ])?;
-    table.required("cpu_tee")?.word(&[("sev-snp", ())])?;
+    let amd = table.required("cpu_tee")?.word(&[("sev-snp", true), ("tdx", false)])?;
     table.required("mode")?.word(&[("spt", ())])?;
     let (source, dated) = sourced(&table)?;
+    let lines = table.required("lines")?;
     Ok(SupportRow {
-        lines: table.required("lines")?.list(read_line)?,
+        lines: lines.list(|node| match CpuLine::read(node)? {
+            line if line.is_amd() == amd => Ok(line),
+            line => Err(node.wrong(format!("the line {} has another cpu_tee", line.text()))),
+        })?,
         architecture: read_architecture(&table.required("architecture")?)?,
         driver_branch: table.required("driver_branch")?.number(1..=999_999)?,
         driver_least: table.required("driver_least")?.parsed()?,
@@ -362,12 +367,12 @@ mod tests {
     fn support_is_looked_up_by_every_component() {
         let driver = "580.95.05".parse().unwrap();
         let vbios: VbiosVersion = "96.00.9F.00.01".parse().unwrap();
-        let good = Shown { line: Line::Genoa, architecture: Architecture::Hopper, driver: &driver, vbios };
+        let good = Shown { line: CpuLine::Genoa, architecture: Architecture::Hopper, driver: &driver, vbios };
         assert!(catalogue().supports(&good).is_some());
         let unlisted = "999.1".parse().unwrap();
         let older = "580.1".parse().unwrap();
         let others = [
-            Shown { line: Line::Turin, ..good.clone() },
+            Shown { line: CpuLine::Turin, ..good.clone() },
             Shown { architecture: Architecture::Blackwell, ..good.clone() },
             Shown { driver: &unlisted, ..good.clone() },
             Shown { driver: &older, ..good.clone() },

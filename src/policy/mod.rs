@@ -13,6 +13,7 @@ pub mod events;
 mod fixture;
 pub mod floor;
 pub mod in_force;
+pub mod line;
 pub mod reason;
 pub mod reference_set;
 #[cfg(test)]
