@@ -74,16 +74,19 @@ words!(
     DenialOfService "denial-of-service"
     GpuRelay "gpu-relay"
     GuestRootSpeaksForAgent "guest-root-speaks-for-agent"
+    HostAcpiTables "host-acpi-tables"
     HostReadsMemory "host-reads-memory"
     MilanRootExtraction "milan-root-extraction"
     NoisyNeighbour "noisy-neighbour"
     OtherLedger "other-ledger"
     PhysicalInterposer "physical-interposer"
     RimSignerOnHold "rim-signer-on-hold"
+    ServiceTd "service-td"
     SharedFault "shared-fault"
     SmtSibling "smt-sibling"
     SnpNoRuntimeRegister "snp-no-runtime-register"
     StateAfterRelease "state-after-release"
+    TdxTcbAccepted "tdx-tcb-accepted"
     UnattestedDevice "unattested-device"
     UnsupportedCombination "unsupported-combination"
     Unwitnessed "unwitnessed"
@@ -381,6 +384,20 @@ mod tests {
         for other in &others {
             assert_eq!(catalogue().supports(other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_line_stands_under_its_own_kind_of_cpu() {
+        let other = EMBEDDED.replacen("cpu_tee = \"sev-snp\"", "cpu_tee = \"tdx\"", 1);
+        assert_ne!(other, EMBEDDED);
+        assert!(matches!(Catalogue::parse(other.as_bytes()), Err(Error::FieldValue { .. })));
+        let driver = "580.95.05".parse().unwrap();
+        let vbios: VbiosVersion = "96.00.9F.00.01".parse().unwrap();
+        let of = |line| Shown { line, architecture: Architecture::Hopper, driver: &driver, vbios };
+        for listed in [CpuLine::EmeraldRapids, CpuLine::GraniteRapids] {
+            assert!(catalogue().supports(&of(listed)).is_some(), "{}", listed.text());
+        }
+        assert_eq!(catalogue().supports(&of(CpuLine::SapphireRapids)), None, "no source names it with a GPU");
     }
 
     #[test]

@@ -23,10 +23,10 @@ pub(in crate::policy) use gpu::architecture as read_architecture;
 pub use gpu::{Combination, GpuRules, Profile};
 pub use risk::{Acceptable, Acceptance, AcceptedRisk};
 pub use selector::Selector;
+pub(in crate::policy) use snp::read_floor;
 pub use snp::{
     CodeRules, PlatformBit, PlatformInfoRules, Smt, SnpPlatform, SnpRules, TcbFloor, WorkloadRules,
 };
-pub(in crate::policy) use snp::read_floor;
 pub use tdx::{
     AcceptedStatus, RegisterValue, TdxCode, TdxPlatform, TdxRules, TdxTcbRules, TdxWorkload, XfamFeature,
 };

@@ -25,10 +25,8 @@ impl Policy {
             self.keys.iter().any(|selector| selector.covers_all()),
             "keys: `*` selects every key of the tenant",
         );
-        warnings.warn(
-            self.kem.contains(&Kem::X25519),
-            "kem: x25519 alone does not withstand a quantum computer",
-        );
+        warnings
+            .warn(self.kem.contains(&Kem::X25519), "kem: x25519 alone does not withstand a quantum computer");
         warnings.warn(
             self.binding.least_grade < Grade::MeasuredAgent,
             "binding: nobody vouches for the agent's code",
@@ -53,12 +51,8 @@ impl Policy {
 
 fn snp(warnings: &mut Warnings, platform: &SnpPlatform) {
     warnings.warn(platform.smt == Smt::Allow, "cpu.snp.smt: sibling threads can attack the guest");
-    warnings
-        .warn(platform.allow_report_version_2, "cpu.snp: version-2 reports do not name their CPU");
-    warnings.warn(
-        platform.allow_provisional_firmware,
-        "cpu.snp: provisional firmware can be rolled back",
-    );
+    warnings.warn(platform.allow_report_version_2, "cpu.snp: version-2 reports do not name their CPU");
+    warnings.warn(platform.allow_provisional_firmware, "cpu.snp: provisional firmware can be rolled back");
     warnings.warn(platform.allow_cxl, "cpu.snp: memory on CXL devices is allowed");
     warnings.warn(!platform.require_alias_check, "cpu.snp: aliased memory (BadRAM) is not noticed");
     warnings.warn(!platform.vlek_providers.is_empty(), "cpu.snp: a VLEK names a provider, not a chip");
@@ -93,7 +87,6 @@ fn tdx(warnings: &mut Warnings, rules: &TdxRules) {
         !platform.service_tds.is_empty(),
         "cpu.tdx.service_tds: a service TD can act on the guest's behalf",
     );
-    warnings.warn(platform.allow_migratable, "cpu.tdx: a migration TD can move the guest to another platform");
     let code = &rules.code;
     let registers = [("code.rtmr0", &code.rtmr0), ("code.rtmr1", &code.rtmr1), ("code.rtmr2", &code.rtmr2)];
     let workload = rules.workload.rtmr3.iter().map(|rtmr3| ("workload.rtmr3", rtmr3));

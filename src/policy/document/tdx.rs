@@ -101,8 +101,6 @@ pub struct TdxPlatform {
     /// The MRSERVICETD that are accepted; none means that no service TD may be bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub service_tds: Vec<Digest<48>>,
-    /// MIGRATABLE: a migration TD among `service_tds` may move the TD.
-    pub allow_migratable: bool,
     /// The platforms that may be used, by PPID; absent means any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ppids: Option<Vec<Digest<16>>>,
@@ -123,7 +121,6 @@ impl Default for TdxPlatform {
             attribute_bits: Vec::new(),
             xfam: XfamFeature::DEFAULT.to_vec(),
             service_tds: Vec::new(),
-            allow_migratable: false,
             ppids: None,
             mr_owner: Vec::new(),
             mr_owner_config: Vec::new(),
@@ -173,14 +170,13 @@ pub struct TdxRules {
     pub workload: TdxWorkload,
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 11] = [
     "tcb",
     "collateral_age_days_max",
     "allow_perfmon",
     "attribute_bits",
     "xfam",
     "service_tds",
-    "allow_migratable",
     "ppids",
     "mr_owner",
     "mr_owner_config",
@@ -205,7 +201,7 @@ fn platform(table: &Table<'_>) -> Result<TdxPlatform, Error> {
         None => Ok(Vec::new()),
     };
     let days = |node: Node<'_>| node.number(1..=DAYS_MAX);
-    let platform = TdxPlatform {
+    Ok(TdxPlatform {
         tcb: table.optional("tcb").map_or(Ok(TdxTcbRules::default()), |node| tcb(&node))?,
         collateral_age_days_max: table.optional("collateral_age_days_max").map(days).transpose()?,
         allow_perfmon: table.flag("allow_perfmon", false)?,
@@ -214,24 +210,19 @@ fn platform(table: &Table<'_>) -> Result<TdxPlatform, Error> {
             None => Vec::new(),
         },
         xfam: match table.optional("xfam") {
-            Some(node) => node.list(|bit| bit.word(&XfamFeature::ALL.map(|(name, feature, _)| (name, feature))))?,
+            Some(node) => {
+                node.list(|bit| bit.word(&XfamFeature::ALL.map(|(name, feature, _)| (name, feature))))?
+            }
             None => XfamFeature::DEFAULT.to_vec(),
         },
         service_tds: match table.optional("service_tds") {
             Some(node) => node.list(service_td)?,
             None => Vec::new(),
         },
-        allow_migratable: table.flag("allow_migratable", false)?,
         ppids: table.optional("ppids").map(|node| node.list(ppid)).transpose()?,
         mr_owner: digests("mr_owner")?,
         mr_owner_config: digests("mr_owner_config")?,
-    };
-    match table.optional("allow_migratable") {
-        Some(flag) if platform.allow_migratable && platform.service_tds.is_empty() => {
-            Err(flag.wrong("expected beside service_tds, which names the migration TD"))
-        }
-        Some(_) | None => Ok(platform),
-    }
+    })
 }
 
 fn attribute_bit(node: &Node<'_>) -> Result<u32, Error> {
@@ -313,7 +304,9 @@ fn accepted(node: &Node<'_>) -> Result<AcceptedStatus, Error> {
         return Err(Error::FieldMissing { path: table.at("advisories") });
     }
     match by_time && accepted.until.is_none() && accepted.tcb_age_days_max.is_none() {
-        true => Err(node.wrong("expected an end for a platform that is out of date: until or tcb_age_days_max")),
+        true => {
+            Err(node.wrong("expected an end for a platform that is out of date: until or tcb_age_days_max"))
+        }
         false => Ok(accepted),
     }
 }
@@ -427,7 +420,9 @@ fn rule(node: &Node<'_>, not_fixed: impl Fn(String, String) -> Error + Copy) -> 
     let kind: EventType = table.required("type")?.parsed()?;
     let digests = match table.optional("digests") {
         Some(node) => fixed::digests(&node, not_fixed)?,
-        None => return Err(not_fixed(table.at("digests"), "an event without a digest fixes nothing".to_string())),
+        None => {
+            return Err(not_fixed(table.at("digests"), "an event without a digest fixes nothing".to_string()));
+        }
     };
     let position = table.optional("position").map(|node| node.number(0..=POSITION_MAX)).transpose()?;
     Ok(EventRule { kind, digests, position })
