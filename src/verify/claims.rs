@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::event_log::Logged;
 use super::gpu::Gpu;
 use super::snp::Snp;
 use crate::identity::Freshness;
@@ -57,6 +58,7 @@ pub struct Claims<F> {
     pub(super) freshness: F,
     pub(super) bundle: Arc<Bundle>,
     pub(super) cpu: Option<Cpu>,
+    pub(super) log: Logged,
     pub(super) gpus: Vec<Option<Gpu>>,
     pub(super) facts: Option<Facts>,
     pub(super) checks: Vec<(Subject, Checks)>,
@@ -76,6 +78,11 @@ impl<F: Freshness> Claims<F> {
     /// Returns the CPU; `None` if its evidence did not parse.
     pub fn cpu(&self) -> Option<&Cpu> {
         self.cpu.as_ref()
+    }
+
+    /// Returns what became of the event logs beside the CPU evidence.
+    pub fn log(&self) -> &Logged {
+        &self.log
     }
 
     /// Returns the GPUs in the order sent; `None` for one whose evidence did not parse.
