@@ -208,8 +208,10 @@ fn the_request_binds_keys_facts_and_evidence_in_the_order_of_the_protocol() {
     assert_eq!(bundle.evidence().cpu.report[0x50..0x90], report_data);
     assert_eq!(bundle.facts().unwrap(), { Facts { ready: Switch::Off, ..guest.devices.facts.clone() } });
     let calls = [
+        Call::EventLog,
         Call::Facts,
         Call::Gpu(gpu_nonce),
+        Call::Record,
         Call::Cpu(report_data),
         Call::Facts,
         Call::Facts,
