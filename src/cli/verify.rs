@@ -9,7 +9,7 @@ use super::output::{Format, Judged, in_order};
 use super::{Failure, Status, clock, files};
 use crate::endorse::pem;
 use crate::endorse::{Certificate, OcspResponse, Rim};
-use crate::policy::view::{CpuView, GpuView};
+use crate::policy::view::{GpuView, SnpView};
 use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default};
 use crate::verify::ocsp::Hold;
 use crate::verify::roots::AmdAnchors;
@@ -145,7 +145,7 @@ impl VerifySnp {
             crate::evidence::snp::Report::parse(&report),
         );
         let appraisal = match part.shown() {
-            Some(snp) => appraise_snp_default(&CpuView::of(snp), part.checks())
+            Some(snp) => appraise_snp_default(&SnpView::of(snp), part.checks())
                 .map_err(|error| Failure::Usage(error.to_string()))?,
             None => Appraisal::none(),
         };

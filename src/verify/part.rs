@@ -116,8 +116,10 @@ mod tests {
             checks.record(outcome);
             Part::assessed(&[CheckName::Signature], checks, 1)
         };
-        let (good, bad) =
-            (Check::pass(CheckName::EventLog), Check::fail(CheckName::EventLog, Code::EventLogRegisterMismatch));
+        let (good, bad) = (
+            Check::pass(CheckName::EventLog),
+            Check::fail(CheckName::EventLog, Code::EventLogRegisterMismatch),
+        );
         let signed = || made(Check::pass(CheckName::Signature));
         assert!(signed().also(good.clone()).is_authentic());
         assert!(!signed().also(bad).is_authentic());

@@ -388,7 +388,7 @@ fn published(case: &str) -> Option<(claviger::policy::Status, Vec<Code>)> {
     let report = claviger::evidence::snp::Report::parse(&bytes).unwrap();
     // Version 2 names no CPU; the certificates of these are Milan's.
     let line = report.line().or(Some(Line::Milan));
-    let view = claviger::policy::CpuView { report: &report, line, vlek_provider: None };
+    let view = claviger::policy::SnpView { report: &report, line, vlek_provider: None };
     let appraisal = claviger::policy::appraise_snp_default(&view, &claviger::wire::Checks::new()).unwrap();
     Some((appraisal.status(), appraisal.codes()))
 }

@@ -421,7 +421,10 @@ fn rule(node: &Node<'_>, not_fixed: impl Fn(String, String) -> Error + Copy) -> 
     let digests = match table.optional("digests") {
         Some(node) => fixed::digests(&node, not_fixed)?,
         None => {
-            return Err(not_fixed(table.at("digests"), "an event without a digest fixes nothing".to_string()));
+            return Err(not_fixed(
+                table.at("digests"),
+                "an event without a digest fixes nothing".to_string(),
+            ));
         }
     };
     let position = table.optional("position").map(|node| node.number(0..=POSITION_MAX)).transpose()?;
@@ -440,3 +443,6 @@ fn displayed_if_any<T: std::fmt::Display, S: Serializer>(
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests;
