@@ -30,5 +30,5 @@ pub use pck::Pck;
 pub use qe_identity::QeIdentity;
 pub use rim::Rim;
 pub use tcb_info::TcbInfo;
-pub use tcb_status::TcbStatus;
+pub use tcb_status::{ComponentStatus, TcbStatus};
 pub use vek::Vek;

@@ -3,6 +3,7 @@
 use super::error::Error;
 use super::json::{Json, NotJson};
 use super::tcb_level::{self, ComponentLevel, Document, Wrong, bytes, component_levels, small};
+use super::tcb_status::Component;
 use crate::wire::text::foreign;
 use crate::wire::{Digest, UnixSeconds, Window, limits};
 
@@ -112,7 +113,7 @@ impl Fields {
             "attributesMask" => self.attributes_mask = Some(bytes(json, "16 bytes of attributesMask")?),
             "mrsigner" => self.mrsigner = Some(bytes(json, "32 bytes of mrsigner")?),
             "isvprodid" => self.isvprodid = Some(small(json, "an ISVPRODID of 16 bits")?),
-            "tcbLevels" => self.levels = Some(component_levels(json)?),
+            "tcbLevels" => self.levels = Some(component_levels(json, Component::QuotingEnclave)?),
             _ => drop(json.skip()?),
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::json::{Json, NotJson};
 use super::tcb_level::{self, ComponentLevel, Document, Rest, Wrong, bytes, component_levels, small};
-use super::tcb_status::TcbStatus;
+use super::tcb_status::{Component, TcbStatus};
 use crate::wire::text::foreign;
 use crate::wire::{Digest, Window, limits};
 
@@ -207,7 +207,7 @@ fn module_identity(json: &mut Json<'_>) -> Result<ModuleIdentity, Wrong> {
                 let id = json.text(limits::TCB_INFO_LEN_MAX)?;
                 version = Some(module_version(&id).ok_or(wrong)?);
             }
-            "tcbLevels" => levels = Some(component_levels(json)?),
+            "tcbLevels" => levels = Some(component_levels(json, Component::Module)?),
             _ => fields.member(name, json)?,
         }
         Ok(())

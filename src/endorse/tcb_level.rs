@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::json::{Json, NotJson};
-use super::tcb_status::ComponentStatus;
+use super::tcb_status::{Component, ComponentStatus};
 use crate::wire::{UnixSeconds, limits};
 
 /// Bytes of a date such as `2026-10-08T00:09:46Z`.
@@ -60,9 +60,12 @@ impl Wrong {
 }
 
 /// Reads levels of `{"tcb":{"isvsvn"},"tcbDate","tcbStatus","advisoryIDs"?}`; no ISVSVN stands twice.
-pub(super) fn component_levels(json: &mut Json<'_>) -> Result<Vec<ComponentLevel>, Wrong> {
+pub(super) fn component_levels(
+    json: &mut Json<'_>,
+    component: Component,
+) -> Result<Vec<ComponentLevel>, Wrong> {
     let place = json.wrong("levels of which each has another ISVSVN");
-    let levels = json.list(limits::TCB_LEVELS_MAX, component_level)?;
+    let levels = json.list(limits::TCB_LEVELS_MAX, |json| component_level(json, component))?;
     let mut svns: Vec<u16> = levels.iter().map(|level| level.isvsvn).collect();
     svns.sort_unstable();
     svns.dedup();
@@ -72,7 +75,7 @@ pub(super) fn component_levels(json: &mut Json<'_>) -> Result<Vec<ComponentLevel
     }
 }
 
-fn component_level(json: &mut Json<'_>) -> Result<ComponentLevel, Wrong> {
+fn component_level(json: &mut Json<'_>, component: Component) -> Result<ComponentLevel, Wrong> {
     let (mut isvsvn, mut status, mut rest) = (None, None, Rest::default());
     json.object::<Wrong>(|name, json| {
         match name {
@@ -83,7 +86,9 @@ fn component_level(json: &mut Json<'_>) -> Result<ComponentLevel, Wrong> {
                 }
                 Ok(())
             })?,
-            "tcbStatus" => status = Some(ComponentStatus::of_level(&json.text(limits::TCB_INFO_LEN_MAX)?)?),
+            "tcbStatus" => {
+                status = Some(ComponentStatus::of_level(&json.text(limits::TCB_INFO_LEN_MAX)?, component)?)
+            }
             _ => rest.member(name, json)?,
         }
         Ok(())

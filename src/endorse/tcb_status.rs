@@ -103,35 +103,60 @@ impl fmt::Display for TcbStatus {
 }
 
 /// The status of a TDX module or of the quoting enclave.
-///
-/// Intel's schema has room for more, none of which was ever issued for these, and no rule says how another one would
-/// converge with the platform's: it does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComponentStatus {
     UpToDate,
+    /// The quoting enclave's alone.
+    ConfigurationNeeded,
     OutOfDate,
+    /// The quoting enclave's alone.
+    OutOfDateConfigurationNeeded,
     Revoked,
+}
+
+/// Whose levels are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Component {
+    Module,
+    QuotingEnclave,
 }
 
 impl ComponentStatus {
     /// Every status.
-    pub const ALL: [Self; 3] = [Self::UpToDate, Self::OutOfDate, Self::Revoked];
+    pub const ALL: [Self; 5] = [
+        Self::UpToDate,
+        Self::ConfigurationNeeded,
+        Self::OutOfDate,
+        Self::OutOfDateConfigurationNeeded,
+        Self::Revoked,
+    ];
 
     /// Returns the status as Intel writes it.
     pub fn text(self) -> &'static str {
         match self {
             Self::UpToDate => "UpToDate",
+            Self::ConfigurationNeeded => "ConfigurationNeeded",
             Self::OutOfDate => "OutOfDate",
+            Self::OutOfDateConfigurationNeeded => "OutOfDateConfigurationNeeded",
             Self::Revoked => "Revoked",
         }
     }
 
     /// Reads the status of a component's level.
     ///
-    /// Errors: `TcbStatus` for any other text.
-    pub(super) fn of_level(text: &str) -> Result<Self, Error> {
+    /// Errors: `TcbStatus` for any other text, and for one that such a component does not have: no rule says what it
+    /// would mean.
+    pub(super) fn of_level(text: &str, component: Component) -> Result<Self, Error> {
         let found = Self::ALL.into_iter().find(|status| status.text() == text);
-        found.ok_or(Error::TcbStatus { what: "of a TDX module or quoting enclave", actual: foreign(text) })
+        let what = match component {
+            Component::Module => "of a TDX module",
+            Component::QuotingEnclave => "of a quoting enclave",
+        };
+        match (found, component) {
+            (Some(Self::ConfigurationNeeded | Self::OutOfDateConfigurationNeeded), Component::Module)
+            | (None, _) => Err(Error::TcbStatus { what, actual: foreign(text) }),
+            (Some(status), Component::Module | Component::QuotingEnclave) => Ok(status),
+        }
     }
 }
 
@@ -156,13 +181,16 @@ mod tests {
             let error = TcbStatus::of_level(bad).unwrap_err();
             assert_eq!(error.code(), Code::TdxTcbStatusUnknown, "{bad}");
         }
-        assert_eq!(ComponentStatus::of_level("OutOfDate"), Ok(ComponentStatus::OutOfDate));
-        for bad in ["ConfigurationNeeded", "OutOfDateConfigurationNeeded", "SWHardeningNeeded", "revoked"] {
-            assert_eq!(
-                ComponentStatus::of_level(bad).unwrap_err().code(),
-                Code::TdxTcbStatusUnknown,
-                "{bad}"
-            );
+        for component in [Component::Module, Component::QuotingEnclave] {
+            for status in ComponentStatus::ALL {
+                let configuration = status.text().ends_with("ConfigurationNeeded");
+                let known = !configuration || component == Component::QuotingEnclave;
+                assert_eq!(ComponentStatus::of_level(status.text(), component).is_ok(), known, "{status}");
+            }
+            for bad in ["SWHardeningNeeded", "ConfigurationAndSWHardeningNeeded", "revoked", ""] {
+                let error = ComponentStatus::of_level(bad, component).unwrap_err();
+                assert_eq!(error.code(), Code::TdxTcbStatusUnknown, "{bad}");
+            }
         }
     }
 
