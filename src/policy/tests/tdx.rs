@@ -140,7 +140,7 @@ const CASES: &[Case] = &[
     Case("no owner where one is pinned", NOTHING, OWNER, &[Code::TdxOwnerNotListed]),
     Case("any owner where none is pinned", |w| w.td().report.mr_owner_config = Digest::new([8; 48]), SAME, &[]),
     // Code and workload.
-    Case("another firmware", |w| w.td().report.mr_td = Digest::new([9; 48]), SAME, &[Code::TdxMrtdNotListed]),
+    Case("another firmware", |w| w.td().report.mr_td = Digest::new([9; 48]), SAME, &[Code::TdxMrTdNotListed]),
     Case("another configuration", |w| w.td().report.rtmr[0] = Digest::new([9; 48]), SAME, &[Code::TdxRtmr0NotListed]),
     Case("another kernel", |w| w.td().report.rtmr[1] = Digest::new([9; 48]), SAME, &[Code::TdxRtmr1NotListed]),
     Case("another command line", |w| w.td().report.rtmr[2] = Digest::new([9; 48]), SAME, &[Code::TdxRtmr2NotListed]),

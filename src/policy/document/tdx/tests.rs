@@ -75,7 +75,7 @@ fn one_section_is_enough_and_both_may_stand() {
 fn a_policy_that_does_not_fix_code_is_refused() {
     let not_fixed = Some(Code::PolicyCodeNotFixed);
     let text = exact();
-    for field in ["mrtd", "rtmr0", "rtmr1", "rtmr2"] {
+    for field in ["mr_td", "rtmr0", "rtmr1", "rtmr2"] {
         let line = text.lines().find(|line| line.starts_with(field)).unwrap();
         assert_eq!(code(&[(line, "")]), not_fixed, "{field} absent");
         let zero = quoted(Digest::new([0; 48]));
