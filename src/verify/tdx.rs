@@ -7,6 +7,8 @@ use crate::wire::{Check, CheckName, Code};
 
 mod attributes;
 mod chain;
+pub mod collateral;
+pub mod marks;
 pub mod tcb;
 
 use chain::Chain;
