@@ -3,11 +3,9 @@
 use claviger::evidence::tdx::Quote;
 use claviger::policy::view::TdxView;
 use claviger::policy::{Appraisal, Status, appraise_tdx_default};
-use claviger::sim::intel::fault::{
-    CollateralFault, Fault, Item, PlatformFault, QuoteFault, TdFault, When,
-};
-use claviger::sim::intel::{CollateralPart, PlatformTcb, QuoteForm, QuotePart, TdxGuest};
 use claviger::sim::Vendors;
+use claviger::sim::intel::fault::{CollateralFault, Fault, Item, PlatformFault, QuoteFault, TdFault, When};
+use claviger::sim::intel::{CollateralPart, PlatformTcb, QuoteForm, QuotePart, TdxGuest};
 use claviger::verify::tdx::{IntelEndorsements, Tdx, assess};
 use claviger::verify::verdict::{Verdict, most_telling};
 use claviger::verify::{Part, Roots, Warm};
@@ -40,7 +38,7 @@ fn roots(vendors: &Vendors) -> Roots {
 fn judged(vendors: &Vendors, guest: &TdxGuest) -> (Part<Tdx>, Appraisal) {
     let quote = guest.quote([7; 64]).unwrap();
     let files = guest.files(&vendors.intel).unwrap();
-    let given = IntelEndorsements::picked(Some(&files.collateral));
+    let given = IntelEndorsements::picked(&[&files.collateral]);
     let part =
         assess(&roots(vendors), &Warm::new(), &given, vendors.now, Some(&[7; 64]), Quote::parse(&quote));
     let appraisal = match part.shown() {
@@ -52,9 +50,7 @@ fn judged(vendors: &Vendors, guest: &TdxGuest) -> (Part<Tdx>, Appraisal) {
 
 fn of_status(status: &str, in_component: bool) -> Says {
     match status {
-        "ConfigurationAndSWHardeningNeeded" => {
-            contraindicated(Code::TdxTcbConfigurationAndSwHardeningNeeded)
-        }
+        "ConfigurationAndSWHardeningNeeded" => contraindicated(Code::TdxTcbConfigurationAndSwHardeningNeeded),
         "ConfigurationNeeded" => contraindicated(Code::TdxTcbConfigurationNeeded),
         "OutOfDate" => contraindicated(Code::TdxTcbOutOfDate),
         "OutOfDateConfigurationNeeded" => contraindicated(Code::TdxTcbOutOfDateConfigurationNeeded),
@@ -124,10 +120,7 @@ fn of_platform(fault: PlatformFault) -> Says {
         PlatformFault::ChainLong => (Chain, Code::TdxChainCount),
         // The other CA has the same name and another key, with which nobody signed the list.
         PlatformFault::ChainOtherRoot => {
-            return Says::Refused(vec![
-                (Chain, Code::TdxRootNotPinned),
-                (Revocation, Code::TdxPckCrlIssuer),
-            ]);
+            return Says::Refused(vec![(Chain, Code::TdxRootNotPinned), (Revocation, Code::TdxPckCrlIssuer)]);
         }
         PlatformFault::ComponentsDiffer => (Identity, Code::TdxPckComponentsContradict),
         PlatformFault::FmspcAbsent => (Identity, Code::TdxPckMalformed),
@@ -282,7 +275,7 @@ fn a_new_platform_costs_three_p256_verifications_under_warm_collateral_and_a_kno
     let vendors = Vendors::shared().unwrap();
     let (roots, warm) = (roots(vendors), Warm::new());
     let first = TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
-    let given = IntelEndorsements::picked(Some(&first.files(&vendors.intel).unwrap().collateral));
+    let given = IntelEndorsements::picked(&[&first.files(&vendors.intel).unwrap().collateral]);
     let cost = |guest: &TdxGuest| {
         let quote = Quote::parse(&guest.quote([1; 64]).unwrap());
         let before = crypto::verifications();
