@@ -28,12 +28,10 @@ pub struct IntelEndorsements {
 }
 
 impl IntelEndorsements {
-    /// Parses what was picked for one quote.
-    pub fn picked(files: &[&[u8]]) -> Self {
-        let collateral = files
-            .iter()
-            .map(|file| Collateral::parse(file).map(|set| Untrusted::new(Arc::new(set))))
-            .collect();
+    /// Parses the set that was picked for one quote; none counts as missing.
+    pub fn picked(collateral: Option<&[u8]>) -> Self {
+        let parse = |json| Collateral::parse(json).map(Arc::new).map(Untrusted::new);
+        let collateral = collateral.map(parse).into_iter().collect();
         Self { collateral, marks: Marks::default(), picked: true }
     }
 
@@ -78,8 +76,7 @@ pub fn look_up<'g>(
         }
     }
     let best = candidates(root, warm, given, now, platform.ok()).max_by(|a, b| a.rank().cmp(&b.rank()));
-    let counts =
-        |best: &&Candidate<'g>| given.picked || (platform.is_ok() && best.faults.list().is_empty());
+    let counts = |best: &&Candidate<'g>| given.picked || (platform.is_ok() && best.faults.list().is_empty());
     let set = best.as_ref().filter(counts).map(|best| best.set);
     revoked(root, warm, given, platform.ok(), set, &mut checks);
     let of_platform = [CheckName::Identity, CheckName::Revocation];
@@ -97,7 +94,8 @@ pub fn look_up<'g>(
         }
         (None, platform) => {
             // Everything that depends on a set is open for one reason: what is wrong with the best one, if any.
-            let fault = best.as_ref().and_then(|best| best.faults.list().first()).and_then(|fault| fault.code);
+            let fault =
+                best.as_ref().and_then(|best| best.faults.list().first()).and_then(|fault| fault.code);
             let code = platform.err().or(fault).unwrap_or(Code::TdxCollateralMissing);
             let open = of_platform.into_iter().chain([CheckName::Validity, CheckName::Tcb]);
             open.for_each(|name| checks.record(Check::unknown(name, code)));
