@@ -28,12 +28,10 @@ pub struct IntelEndorsements {
 }
 
 impl IntelEndorsements {
-    /// Parses what was picked for one quote.
-    pub fn picked(files: &[&[u8]]) -> Self {
-        let collateral = files
-            .iter()
-            .map(|file| Collateral::parse(file).map(|set| Untrusted::new(Arc::new(set))))
-            .collect();
+    /// Parses the set that was picked for one quote; none counts as missing.
+    pub fn picked(collateral: Option<&[u8]>) -> Self {
+        let parse = |json| Collateral::parse(json).map(Arc::new).map(Untrusted::new);
+        let collateral = collateral.map(parse).into_iter().collect();
         Self { collateral, marks: Marks::default(), picked: true }
     }
 
