@@ -212,11 +212,11 @@ impl Cpu for TdxGuest {
     }
 
     fn boot_log(&self) -> Option<Vec<u8>> {
-        Some(self.shown_boot_log())
+        Some(Self::boot_log(self))
     }
 
     fn runtime_log(&self) -> Option<Vec<u8>> {
-        Some(self.shown_runtime_log())
+        Some(Self::runtime_log(self))
     }
 
     fn record(&mut self, event: &str, payload: &[u8]) -> bool {
@@ -225,7 +225,7 @@ impl Cpu for TdxGuest {
 
     /// Its dates are those of `collateral`, whatever the time is.
     fn files(&self, vendors: &Vendors, _: UnixSeconds) -> Result<TdxFiles, CryptoError> {
-        self.shown_files(&vendors.intel)
+        Self::files(self, &vendors.intel)
     }
 }
 

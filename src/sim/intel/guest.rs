@@ -105,19 +105,19 @@ impl TdxGuest {
     }
 
     /// Returns the boot log that is shown.
-    pub fn shown_boot_log(&self) -> Vec<u8> {
+    pub fn boot_log(&self) -> Vec<u8> {
         (self.show_boot)(&self.boot)
     }
 
     /// Returns the runtime log that is shown.
-    pub fn shown_runtime_log(&self) -> Vec<u8> {
+    pub fn runtime_log(&self) -> Vec<u8> {
         (self.show_runtime)(&self.runtime)
     }
 
     /// Returns the collateral of its platform.
     ///
     /// Errors: `NoRandomness`.
-    pub fn shown_files(&self, intel: &Intel) -> Result<TdxFiles, CryptoError> {
+    pub fn files(&self, intel: &Intel) -> Result<TdxFiles, CryptoError> {
         Ok(TdxFiles { collateral: self.collateral.mint(intel)? })
     }
 }
