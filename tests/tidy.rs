@@ -272,7 +272,7 @@ const WORDS: &[Word] = &[
         name: ".sign(",
         sign: Method("sign"),
         places: &[
-            ("wire/crypto.rs", Exactly(4)),
+            ("wire/crypto.rs", Exactly(5)),
             ("identity", Free),
             ("audit", Free),
             ("release/ear.rs", Exactly(1)),

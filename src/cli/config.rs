@@ -155,7 +155,9 @@ mod tests {
         let plain = |address: &str| {
             parsed(|text| {
                 let tls = "tls_certificate = \"/etc/claviger/tls.pem\"\ntls_key = \"/etc/claviger/tls.key\"";
-                text.replace(tls, "danger_plaintext = true").replace("0.0.0.0:8443", address)
+                text.replace(tls, "danger_plaintext = true")
+                    .replace("10.0.0.5:8444", "127.0.0.1:8444")
+                    .replace("0.0.0.0:8443", address)
             })
         };
         assert!(plain("127.0.0.1:8443").is_ok());

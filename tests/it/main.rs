@@ -50,4 +50,7 @@ mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
 mod tdx_collateral;
+mod tdx;
+#[cfg(feature = "sim")]
+mod tdx_simulated;
 mod vectors;

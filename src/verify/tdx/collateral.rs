@@ -14,7 +14,7 @@ use crate::verify::signed::critical_are_known;
 use crate::verify::warm::Warm;
 use crate::wire::text::foreign;
 use crate::wire::transcript::Transcript;
-use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, Untrusted, Window, limits};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, Untrusted, Window, limits};
 
 /// Collateral at hand. What did not parse stands here too: it was given, and refuses where it was picked.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +56,17 @@ pub struct Found<'g> {
     /// `identity`, `revocation` and `validity`; `tcb` only where it failed or stayed unknown, since a set by itself
     /// says nothing of the platform's level.
     pub checks: Checks,
+    /// Whether every signature of the set is good.
+    signed: bool,
+}
+
+impl Found<'_> {
+    /// Tells whether the set may rate the platform: Intel signed all of it, and it is about this FMSPC and PCEID. What is
+    /// outside its window still says what it said then, beside a `validity` that failed.
+    pub(super) fn speaks(&self) -> bool {
+        let about = |check: &Check| check.outcome == Outcome::Pass;
+        self.signed && self.checks.named(CheckName::Identity).is_some_and(about)
+    }
 }
 
 /// Finds the set for a platform and verifies it. Signatures are remembered by the digest of the set and the root; windows,
@@ -78,11 +89,20 @@ pub fn look_up<'g>(
     let best = candidates(root, warm, given, now, platform.ok()).max_by(|a, b| a.rank().cmp(&b.rank()));
     let counts = |best: &&Candidate<'g>| given.picked || (platform.is_ok() && best.faults.list().is_empty());
     let set = best.as_ref().filter(counts).map(|best| best.set);
+    let signed = set.is_some_and(|set| signatures(root, warm, set).is_ok());
     revoked(root, warm, given, platform.ok(), set, &mut checks);
     let of_platform = [CheckName::Identity, CheckName::Revocation];
     match (set, platform) {
-        (Some(_), Ok(_)) => {
+        (Some(set), Ok(_)) => {
+            let fault =
+                best.as_ref().and_then(|best| best.faults.list().first()).and_then(|fault| fault.code);
             best.into_iter().for_each(|best| checks.extend(best.faults));
+            if let (false, Some(code)) = (signed, fault) {
+                // Of a set of which one signature is bad nothing is taken: what does not refuse stays open.
+                let open = of_platform.into_iter().chain([CheckName::Tcb]);
+                open.for_each(|name| checks.record(Check::unknown(name, code)));
+            }
+            checks.extend(out_of_force(set, now));
             of_platform.into_iter().for_each(|name| checks.record(Check::pass(name)));
             checks.record(Check::pass(CheckName::Validity));
         }
@@ -101,7 +121,7 @@ pub fn look_up<'g>(
             open.for_each(|name| checks.record(Check::unknown(name, code)));
         }
     }
-    Found { set, checks }
+    Found { set, checks, signed }
 }
 
 /// Returns what the sets in use have reached: for each FMSPC the one that counts, if any. Marks are raised from nothing
@@ -311,6 +331,23 @@ fn windows(set: &Collateral, now: UnixSeconds) -> Vec<Check> {
         .into_iter()
         .filter_map(|(item, window, early, late)| outside(item, window, early, late, now))
         .collect()
+}
+
+/// A list outside its window does not say that something is not revoked.
+fn out_of_force(set: &Collateral, now: UnixSeconds) -> Checks {
+    let lists = [
+        Code::TdxPckCrlNotYetValid,
+        Code::TdxPckCrlStale,
+        Code::TdxRootCrlNotYetValid,
+        Code::TdxRootCrlStale,
+    ];
+    let mut checks = Checks::new();
+    for code in windows(set, now).into_iter().filter_map(|fault| fault.code) {
+        if lists.contains(&code) {
+            checks.record(Check::unknown(CheckName::Revocation, code));
+        }
+    }
+    checks
 }
 
 fn outside(item: &str, window: Window, early: Code, late: Code, now: UnixSeconds) -> Option<Check> {
