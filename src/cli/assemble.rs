@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::config::{Config, ListenerSection};
 use super::{Failure, clock};
@@ -98,7 +99,8 @@ pub async fn service(config: &Config, roots: Roots) -> Result<Arc<Service<Embedd
     let epoch =
         store.read::<_, StoreError, _>(|tx| tx.meta().map(|meta| meta.epoch)).await.map_err(store_failure)?;
     let issuer = Issuer { base: config.service.issuer.clone() };
-    let source = Folder::new(&config.endorsements.dir);
+    let pause = Duration::from_secs(config.endorsements.look_s.into());
+    let source = Folder::new(&config.endorsements.dir).every(pause);
     let adapters = Adapters { store, custodian, source, clock: SystemClock };
     Ok(Arc::new(Service::new(adapters, identity, Verifier::new(roots), issuer, epoch)))
 }

@@ -251,7 +251,7 @@ fn configuration(dir: &Path) -> Result<Config, Failure> {
     let text = format!(
         "[service]\ndir = \"service\"\nissuer = \"https://claviger.demo\"\ndanger_simulated_vendors = true\n\
          [guest]\n{listener}[operator]\n{listener}[health]\nlisten = \"127.0.0.1:0\"\n\
-         [endorsements]\ndir = \"endorsements\"\n"
+         [endorsements]\ndir = \"endorsements\"\nlook_s = 0\n"
     );
     let path = dir.join("claviger.toml");
     write(&path, text.as_bytes())?;
