@@ -57,8 +57,7 @@ impl Agent {
             });
         }
         // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
-        crate::agent::Config::load(&self.config, &self.overrides())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        crate::agent::Config::load(&self.config, &self.overrides()).map_err(Failure::usage)?;
         Err(Failure::Usage(
             "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
                 .to_string(),
