@@ -29,6 +29,8 @@ mod explain;
 mod files;
 #[cfg(feature = "server")]
 mod init;
+#[cfg(any(feature = "agent", feature = "server"))]
+mod lockdown;
 #[cfg(feature = "server")]
 mod operate;
 #[cfg(feature = "verifier")]

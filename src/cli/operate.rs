@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::config::Config;
 use super::print::{print, tell};
-use super::{Failure, Status, assemble, block_on, clock, files};
+use super::{Failure, Status, assemble, block_on, clock, files, lockdown};
 use crate::custody::folder;
 use crate::govern::Change;
 use crate::identity::{Fresh, Identity};
@@ -123,6 +123,8 @@ impl AddKey {
                     .to_string(),
             ));
         }
+        // Where memory cannot be locked, the key is in it for moments alone.
+        lockdown::lock_down()?;
         let secret = self.read()?;
         let now = clock::now()?;
         let (tenant, key) = (self.of.tenant.clone(), self.key.clone());

@@ -12,10 +12,9 @@ use tokio::task::JoinHandle;
 
 use super::assemble::{self, Embedded};
 use super::config::Config;
-use super::{Failure, Status, remembered};
+use super::{Failure, Status, lockdown, remembered};
 use crate::audit::ledger::Ledger as _;
 use crate::audit::verify::Remembered;
-use crate::custody::lockdown;
 use crate::http::{guest, health, listen, log, operator};
 use crate::release::service::Service;
 use crate::verify::Roots;
@@ -56,14 +55,13 @@ impl Serve {
             .json()
             .init();
         let config = Config::read(&self.config)?;
-        match lockdown::lock_down() {
-            Ok(lockdown::Memory::Locked) => {}
-            Ok(lockdown::Memory::Unlocked) => {
+        match lockdown::lock_down()? {
+            lockdown::Memory::Locked => {}
+            lockdown::Memory::Unlocked => {
                 tracing::warn!(
                     "memory is not locked; raise the limit on locked memory to keep secrets out of swap"
                 );
             }
-            Err(error) => return Err(Failure::Usage(error.to_string())),
         }
         #[cfg(feature = "danger-fault-points")]
         if let Some(point) = &self.danger_fault_point {
