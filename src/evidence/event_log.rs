@@ -8,6 +8,8 @@ mod content;
 mod kind;
 mod record;
 mod runtime;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -8,6 +8,8 @@ use crate::wire::reader::{ReadError, Reader};
 use crate::wire::{Digest, crypto, limits};
 
 mod bits;
+#[cfg(test)]
+pub mod fixture;
 mod qe;
 mod report;
 

@@ -1,7 +1,7 @@
 //! A request in order and the policy that grants it, for the tests of this room: each test changes one thing.
 
 use super::document::Policy;
-use super::view::{CpuView, GpuView, View};
+use super::view::{CpuView, GpuView, SnpView, View};
 use crate::protocol::facts::{DeviceFacts, Facts, PciFunction};
 use crate::protocol::head::RequestHead;
 use crate::verify::terms::{
@@ -109,10 +109,12 @@ impl World {
     pub(super) fn view(&self) -> View<'_> {
         View {
             head: &self.head,
-            cpu: self.cpu.as_ref().map(|report| CpuView {
-                report,
-                line: self.line,
-                vlek_provider: self.vlek_provider.as_deref(),
+            cpu: self.cpu.as_ref().map(|report| {
+                CpuView::Snp(SnpView {
+                    report,
+                    line: self.line,
+                    vlek_provider: self.vlek_provider.as_deref(),
+                })
             }),
             gpus: self.gpus.clone(),
             facts: self.facts.as_ref(),

@@ -220,7 +220,7 @@ impl Devices for SimDevices {
             what: error.to_string(),
         })?;
         let endorsements = self.endorsements.iter().cloned().map(Bytes).collect();
-        Ok(CpuEvidence { kind: CpuKind::Snp, report, endorsements })
+        Ok(CpuEvidence::without_logs(CpuKind::Snp, report, endorsements))
     }
 
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError> {

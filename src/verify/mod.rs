@@ -17,6 +17,7 @@ pub mod rim;
 pub mod roots;
 mod signed;
 pub mod snp;
+pub mod tdx;
 pub mod terms;
 pub mod verdict;
 pub mod verifier;

@@ -49,4 +49,5 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod tdx;
 mod vectors;

@@ -167,8 +167,7 @@ impl Guest {
         if !self.cpu_parses {
             report.truncate(100);
         }
-        let evidence =
-            Evidence { cpu: CpuEvidence { kind: CpuKind::Snp, report, endorsements: Vec::new() }, gpus };
+        let evidence = Evidence { cpu: CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new()), gpus };
         let digest = transcript::evidence_digest(&evidence, &facts);
         let proof = self.instance.sign(&transcript::proof(challenge, &hash, &digest)).to_vec();
         let request = AttestRequest {
@@ -216,7 +215,7 @@ fn roots(vendors: &Vendors) -> Roots {
             ask: certificate(vendors.amd.ask_der()),
             asvk: None,
         }],
-        intel: Roots::pinned().unwrap().intel,
+        intel: certificate(vendors.intel.root_der()),
         nvidia_device: certificate(vendors.nvidia.device_root_der()),
         nvidia_rim: certificate(vendors.nvidia.rim_root_der()),
         simulated: true,
@@ -389,7 +388,7 @@ fn published(case: &str) -> Option<(claviger::policy::Status, Vec<Code>)> {
     let report = claviger::evidence::snp::Report::parse(&bytes).unwrap();
     // Version 2 names no CPU; the certificates of these are Milan's.
     let line = report.line().or(Some(Line::Milan));
-    let view = claviger::policy::CpuView { report: &report, line, vlek_provider: None };
+    let view = claviger::policy::SnpView { report: &report, line, vlek_provider: None };
     let appraisal = claviger::policy::appraise_snp_default(&view, &claviger::wire::Checks::new()).unwrap();
     Some((appraisal.status(), appraisal.codes()))
 }

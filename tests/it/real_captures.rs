@@ -61,7 +61,7 @@ fn capture(alter: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Option<Capture> {
     let driver = parsed.opaque.driver_version.as_ref().unwrap().to_string();
     let facts = Facts::whole(&driver, &[(pdi, vbios.clone())]);
     let (head, facts) = (head.bytes().unwrap(), facts.bytes().unwrap());
-    let cpu = CpuEvidence { kind: CpuKind::Snp, report, endorsements: Vec::new() };
+    let cpu = CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new());
     let evidence = Evidence { cpu, gpus: vec![GpuEvidence { report: gpu, chain }] };
     let digest = transcript::evidence_digest(&evidence, &facts);
     let proof = instance.sign(&transcript::proof(b"recorded", &head_hash(&head), &digest)).to_vec();

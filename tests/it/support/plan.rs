@@ -163,7 +163,7 @@ impl Plan {
         let mut report = self.machine.cpu_report(self.report_data.unwrap_or(*committed.bytes())).unwrap();
         hook(&mut self.report_given, &mut report);
         let endorsements = self.sent_certificates.iter().cloned().map(Bytes).collect();
-        let cpu = CpuEvidence { kind: self.kind, report, endorsements };
+        let cpu = CpuEvidence::without_logs(self.kind, report, endorsements);
         let mut request = AttestRequest {
             challenge: Bytes(self.challenge.bytes.clone()),
             head: Bytes(head),
@@ -205,7 +205,7 @@ impl Plan {
         let (ark, ask) = (certificate(amd.ark_der()), certificate(amd.ask_der()));
         let mut roots = Roots {
             amd: vec![AmdAnchors { line, ark, ask, asvk: None }],
-            intel: Roots::pinned().unwrap().intel,
+            intel: certificate(self.vendors.intel.root_der()),
             nvidia_device: certificate(nvidia.device_root_der()),
             nvidia_rim: certificate(nvidia.rim_root_der()),
             simulated: true,
