@@ -1,23 +1,25 @@
 //! Intel TDX: whether a quote is signed by a platform that Intel certified, and what Intel says of its TCB.
 
-use std::sync::Arc;
-
 use super::part::Part;
 use super::roots::Roots;
 use super::signed;
 use super::warm::Warm;
-use crate::endorse::{self, Collateral, Pck};
+use crate::endorse::Pck;
 use crate::evidence;
 use crate::evidence::tdx::Quote;
 use crate::wire::crypto::{self, P256Signature};
-use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, Untrusted};
+use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds};
 
 mod attributes;
 mod chain;
+pub mod collateral;
 mod identity;
+pub mod marks;
 pub mod tcb;
 
 use chain::Chain;
+pub use collateral::IntelEndorsements;
+use collateral::Platform;
 use tcb::Tcb;
 
 /// The checks without which no quote is authentic.
@@ -30,24 +32,6 @@ pub const MUST: [CheckName; 7] = [
     CheckName::Tcb,
     CheckName::Identity,
 ];
-
-/// What Intel says, as far as it is at hand. What did not parse stands here too: it was given, and refuses where it was
-/// picked.
-#[derive(Clone, Debug, Default)]
-pub struct IntelEndorsements {
-    pub collateral: Vec<Result<Untrusted<Arc<Collateral>>, endorse::Error>>,
-    /// Whether somebody picked these for the quote in question (`claviger verify tdx --collateral F`). Then one that
-    /// does not parse or is about another platform refuses; in a collection it is passed over.
-    pub picked: bool,
-}
-
-impl IntelEndorsements {
-    /// Parses the set that was picked for one quote; none counts as missing.
-    pub fn picked(collateral: Option<&[u8]>) -> Self {
-        let parse = |json| Collateral::parse(json).map(Arc::new).map(Untrusted::new);
-        Self { collateral: collateral.map(parse).into_iter().collect(), picked: true }
-    }
-}
 
 /// A quote, and what certificate and collateral say of its platform.
 #[derive(Clone, Debug)]
@@ -117,8 +101,8 @@ pub fn assess(
         let read = Pck::from_certificate(&chain.leaf);
         read.map_err(|error| Check::fail(CheckName::Identity, error.code()).actual(error.to_string()))
     });
-    let tcb = None;
-    checks.extend(missing(given));
+    let (judged, tcb) = rated(roots, warm, given, now, &quote, chain.as_ref().ok(), pck.as_ref());
+    checks.extend(judged);
     checks.record(attributes::mode(&quote.report));
     checks.record(attributes::debug(&quote.report));
     let mut must = MUST.to_vec();
@@ -129,13 +113,65 @@ pub fn assess(
     Part::assessed(&must, checks, Tdx { quote, pck: pck.ok(), tcb })
 }
 
-/// What needs collateral, where there is none.
-fn missing(_: &IntelEndorsements) -> Checks {
+/// Judges what needs collateral: revocation, its own windows, which platform, enclave and module it is about, and the TCB.
+fn rated(
+    roots: &Roots,
+    warm: &Warm,
+    given: &IntelEndorsements,
+    now: UnixSeconds,
+    quote: &Quote,
+    chain: Option<&Chain>,
+    pck: Result<&Pck, &Check>,
+) -> (Checks, Option<Tcb>) {
     let mut checks = Checks::new();
-    for name in [CheckName::Revocation, CheckName::Tcb, CheckName::Identity] {
-        checks.record(Check::unknown(name, Code::TdxCollateralMissing));
+    let platform = match (chain, pck) {
+        (Some(chain), Ok(pck)) => Ok(Platform { leaf: &chain.leaf, ca: &chain.ca, pck }),
+        (_, Err(check)) => {
+            checks.record(match check.name {
+                CheckName::Identity => check.clone(),
+                _ => unknown(CheckName::Identity, check),
+            });
+            Err(check.code.unwrap_or(Code::TdxPckMalformed))
+        }
+        (None, Ok(_)) => Err(Code::TdxPckMalformed),
+    };
+    let found = collateral::look_up(&roots.intel, warm, given, now, platform);
+    let speaks = found.speaks();
+    checks.extend(found.checks);
+    let (Some(set), Ok(pck)) = (found.set.filter(|_| speaks), pck) else {
+        let code = checks.named(CheckName::Identity).and_then(|check| check.code);
+        checks.record(Check::unknown(CheckName::Tcb, code.unwrap_or(Code::TdxCollateralMissing)));
+        return (checks, None);
+    };
+    let enclave = identity::quoting_enclave(&quote.qe_report, &set.qe_identity);
+    if enclave.code.is_some() {
+        checks.record(unknown(CheckName::Tcb, &enclave));
+        checks.record(enclave);
+        return (checks, None);
     }
-    checks
+    let report = &quote.report;
+    let state = tcb::State {
+        components: &pck.components,
+        pcesvn: pck.pcesvn,
+        tee_tcb_svn: &report.tee_tcb_svn,
+        tee_tcb_svn_2: report.tee_tcb_svn_2.as_ref(),
+        mr_signer_seam: &report.mr_signer_seam,
+        seam_attributes: &report.seam_attributes,
+        qe_isv_svn: quote.qe_report.isv_svn,
+    };
+    match tcb::judge(&set.tcb_info, &set.qe_identity, &state) {
+        Ok(tcb) => {
+            checks.record(Check::pass(CheckName::Tcb));
+            (checks, Some(tcb))
+        }
+        Err(refusal) => {
+            let refused = refusal.check();
+            // A module that is not Intel's reaches no level.
+            checks.record(unknown(CheckName::Tcb, &refused));
+            checks.record(refused);
+            (checks, None)
+        }
+    }
 }
 
 /// A check that could not be made, since another one failed.

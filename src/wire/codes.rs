@@ -783,7 +783,7 @@ codes! {
     TdxMrConfigIdNotListed Policy "tdx_mr_config_id_not_listed"
         "MRCONFIGID, which names workload and tenant, is not in the policy"
         "start the TD with the init data of this policy, or put the digest of the new one into a new version of it"
-    TdxMrtdNotListed Policy "tdx_mrtd_not_listed"
+    TdxMrTdNotListed Policy "tdx_mr_td_not_listed"
         "the measurement of the TD's firmware is not in the policy"
         "start the TD with the firmware of this policy, or put the new measurement into a new version of it"
     TdxOwnerNotListed Policy "tdx_owner_not_listed"

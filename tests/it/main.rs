@@ -50,4 +50,6 @@ mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
 mod tdx;
+#[cfg(feature = "sim")]
+mod tdx_simulated;
 mod vectors;

@@ -63,7 +63,7 @@ impl Bench {
     }
 
     fn assess(&self, quote: &[u8], collateral: &[u8], now: UnixSeconds) -> Part<Tdx> {
-        let given = IntelEndorsements::picked(Some(collateral));
+        let given = IntelEndorsements::picked(&[collateral]);
         assess(&self.roots, &self.warm, &given, now, None, Quote::parse(quote))
     }
 }
@@ -145,34 +145,10 @@ fn the_quote_of_an_sgx_enclave_is_called_so() {
 }
 
 #[test]
-fn three_p256_verifications_once_the_collateral_is_warm_and_two_once_the_platform_is() {
-    let Some(bench) = Bench::synthetic() else { return };
-    let (quote, collateral, now) = bench.case("syn-v4_uptodate");
-    let count = |quote: &[u8], warm: &Warm| {
-        let given = IntelEndorsements::picked(Some(&collateral));
-        let before = crypto::verifications();
-        let part = assess(&bench.roots, warm, &given, now, None, Quote::parse(quote));
-        assert!(part.checks().all_pass(), "{:?}", part.checks());
-        let after = crypto::verifications();
-        assert_eq!((after.ecdsa_p384, after.rsa_pss), (before.ecdsa_p384, before.rsa_pss));
-        (after.ecdsa_p256 - before.ecdsa_p256, part.checks().clone())
-    };
-    // Root, root list, TCB signer, TCB info, QE identity, PCK CA, PCK list; leaf, QE report, quote.
-    let cold = count(&quote, &bench.warm);
-    assert!(cold.0 <= 10, "{}", cold.0);
-    assert_eq!(count(&quote, &bench.warm), (2, cold.1.clone()));
-    // Another platform under the same collateral: its leaf is new.
-    let (other, _, _) = bench.case("syn-tcblevels_unsorted");
-    let leaf = |quote: &[u8]| Quote::parse(quote).unwrap().chain.clone();
-    assert_ne!(leaf(&quote), leaf(&other));
-    assert_eq!(count(&other, &bench.warm), (3, cold.1));
-}
-
-#[test]
 fn a_set_that_is_shared_is_verified_once_for_every_quote() {
     let Some(bench) = Bench::open() else { return };
     let (quote, collateral, now) = bench.case(GOOD);
-    let given = IntelEndorsements::picked(Some(&collateral));
+    let given = IntelEndorsements::picked(&[&collateral]);
     let shared = Arc::new(given);
     let judge = || assess(&bench.roots, &bench.warm, &shared, now, None, Quote::parse(&quote));
     let cold = judge();

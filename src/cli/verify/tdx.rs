@@ -78,6 +78,7 @@ fn assess(
     quote: &[u8],
     collateral: Option<&[u8]>,
 ) -> Part<tdx::Tdx> {
-    let given = IntelEndorsements::picked(collateral);
+    let picked: Vec<&[u8]> = collateral.into_iter().collect();
+    let given = IntelEndorsements::picked(&picked);
     tdx::assess(roots, &Warm::new(), &given, now, expected, Quote::parse(quote))
 }

@@ -155,9 +155,9 @@ fn service_tds(view: &TdxView<'_>, rules: &TdxPlatform) -> Option<Reason> {
 /// What fixes the code.
 pub(super) fn code(view: &TdxView<'_>, rules: &TdxCode) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if !rules.mrtd.contains(&view.report.mr_td) {
-        let expected = listed("cpu.tdx.code.mrtd", &rules.mrtd);
-        reasons.push(reason(Code::TdxMrtdNotListed).expected(expected).actual(view.report.mr_td));
+    if !rules.mr_td.contains(&view.report.mr_td) {
+        let expected = listed("cpu.tdx.code.mr_td", &rules.mr_td);
+        reasons.push(reason(Code::TdxMrTdNotListed).expected(expected).actual(view.report.mr_td));
     }
     let [rtmr0, rtmr1, rtmr2, _] = view.report.rtmr;
     let registers = [

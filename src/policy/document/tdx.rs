@@ -139,7 +139,7 @@ pub enum RegisterValue {
 /// What fixes the TD's code: firmware, and everything that boots after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TdxCode {
-    pub mrtd: Vec<Digest<48>>,
+    pub mr_td: Vec<Digest<48>>,
     /// Configuration of the firmware: hand-off block, Secure Boot, ACPI tables.
     pub rtmr0: RegisterValue,
     /// What the firmware started: boot loader, kernel.
@@ -333,15 +333,15 @@ fn advisory(node: &Node<'_>) -> Result<String, Error> {
 
 fn code(table: &Table<'_>) -> Result<TdxCode, Error> {
     let not_fixed = |path: String, what: String| Error::CodeNotFixed { path, what };
-    let expected = || "expected mrtd, and rtmr0, rtmr1 and rtmr2 as digests or event rules".to_string();
+    let expected = || "expected mr_td, and rtmr0, rtmr1 and rtmr2 as digests or event rules".to_string();
     let Some(node) = table.optional("code") else {
         return Err(not_fixed(table.at("code"), expected()));
     };
-    let table = node.table(&["mrtd", "rtmr0", "rtmr1", "rtmr2"])?;
+    let table = node.table(&["mr_td", "rtmr0", "rtmr1", "rtmr2"])?;
     let given = |name| table.optional(name).ok_or_else(|| not_fixed(table.at(name), expected()));
     let register = |name, number| register(&given(name)?, number, not_fixed);
     Ok(TdxCode {
-        mrtd: fixed::digests(&given("mrtd")?, not_fixed)?,
+        mr_td: fixed::digests(&given("mr_td")?, not_fixed)?,
         rtmr0: register("rtmr0", 0)?,
         rtmr1: register("rtmr1", 1)?,
         rtmr2: register("rtmr2", 2)?,
@@ -443,3 +443,6 @@ fn displayed_if_any<T: std::fmt::Display, S: Serializer>(
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests;

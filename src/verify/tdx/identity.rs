@@ -1,24 +1,8 @@
-//! Whether certificate, quoting enclave and collateral speak of one platform and of Intel's own enclave.
+//! Whether the quoting enclave is Intel's.
 
-use crate::endorse::{Pck, QeIdentity, TcbInfo};
+use crate::endorse::QeIdentity;
 use crate::evidence::tdx::QeReport;
 use crate::wire::{Check, CheckName, Code};
-
-/// Compares the platform that the certificate names with the one that the TCB info is about.
-pub fn platform(pck: &Pck, info: &TcbInfo) -> Check {
-    let name = CheckName::Identity;
-    if pck.fmspc != info.fmspc {
-        return Check::fail(name, Code::TdxFmspcMismatch)
-            .expected(format!("TCB info for FMSPC {}", hex::encode(pck.fmspc)))
-            .actual(hex::encode(info.fmspc));
-    }
-    if pck.pceid != info.pceid {
-        return Check::fail(name, Code::TdxPceidMismatch)
-            .expected(format!("TCB info for PCEID {}", hex::encode(pck.pceid)))
-            .actual(hex::encode(info.pceid));
-    }
-    Check::pass(name)
-}
 
 /// Compares the quoting enclave with what Intel says of its own: signer, product, masked MISCSELECT and ATTRIBUTES. The
 /// debug flag is judged whatever the mask says.
