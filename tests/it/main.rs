@@ -12,6 +12,7 @@ mod cmd;
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
+mod event_log;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
