@@ -1,8 +1,8 @@
 //! Event logs of a TDX guest: what was measured into its four runtime registers, in order.
 //!
-//! A log is the guest's word. Replayed into registers that a quote signs, its digests and their order are as true as the
-//! quote; the data beside a digest are only what the digest is recomputed from, and an event's type is never more than
-//! the log's word. Every digest that covers logged data is recomputed here, before anybody can read the data.
+//! A log is the guest's word. Replayed into registers that a quote signs, its digests and their order are as true as
+//! the quote; the data beside a digest are only what the digest is recomputed from, and an event's type is never more
+//! than the log's word. Every digest that covers logged data is recomputed here, before anybody can read the data.
 
 mod content;
 mod kind;
