@@ -7,6 +7,7 @@ use crate::wire::{Check, CheckName, Code};
 
 mod attributes;
 mod chain;
+pub mod tcb;
 
 use chain::Chain;
 
