@@ -20,6 +20,8 @@ mod gpu;
 #[cfg(feature = "server")]
 mod identity;
 #[cfg(feature = "sim")]
+mod mutation;
+#[cfg(feature = "sim")]
 mod never_verified;
 mod nvidia;
 #[cfg(feature = "sim")]
