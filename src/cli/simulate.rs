@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Status, clock};
+use super::print::print;
+use super::{Failure, Status, clock, complain};
 use crate::agent::devices::{DeviceError, Devices, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
@@ -81,12 +82,12 @@ impl Simulate {
         let listener = UnixListener::bind(&socket).map_err(|error| wrong(&socket, &error))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(|error| wrong(&socket, &error))?;
-        println!("SIMULATED machine with {} GPU ready at {}", self.gpus, socket.display());
+        print(&format!("SIMULATED machine with {} GPU ready at {}\n", self.gpus, socket.display()))?;
         let mut devices = SimDevices::new(&vendors, machine);
         for stream in listener.incoming() {
             let answered = stream.and_then(|stream| answer(stream, &mut devices));
             if let Err(error) = answered {
-                eprintln!("claviger simulate: {error}");
+                complain(&error);
             }
         }
         Ok(Status::Good)
@@ -94,7 +95,7 @@ impl Simulate {
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Usage(format!("{}: {error}", path.display()))
+    Failure::at(path, error)
 }
 
 /// Answers the calls of one agent until it closes the connection.

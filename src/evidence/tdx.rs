@@ -82,7 +82,8 @@ pub struct Quote {
     signature: [u8; P256_LEN],
     qe_signed: Box<[u8; QE_REPORT_LEN]>,
     qe_signature: [u8; P256_LEN],
-    // INVARIANT: read by `parse` from the bytes that are kept beside it, and never changed; hence private behind `Deref`.
+    // INVARIANT: read by `parse` from the bytes that are kept beside it, and never changed; hence private behind
+    // `Deref`.
     fields: Box<Fields>,
 }
 
@@ -95,8 +96,8 @@ impl Quote {
     /// size of the authentication data (2), authentication data, certification type 5 (2) with its size (4) and PEM
     /// text. After the last block of the text stand nothing, LF, NUL or LF NUL.
     ///
-    /// Errors: `TdxLength`; `TdxShort` and `TdxLeft` for lengths that do not fit into one another; `TdxVersion`; `TdxSgx`
-    /// for an SGX enclave's quote; `TdxKeyP384`, `TdxKeyType`, `TdxTeeType`, `TdxVendor`; `TdxBodyType`, `TdxBodySize`;
+    /// Errors: `TdxLength`; `TdxShort` and `TdxLeft` for lengths that do not fit into one another; `TdxVersion`;
+    /// `TdxSgx` for an SGX enclave's quote; `TdxKeyP384`, `TdxKeyType`, `TdxTeeType`, `TdxVendor`; `TdxBodyType`, `TdxBodySize`;
     /// `TdxCertificationOuter`, `TdxCertificationInner`; `TdxChainTail`; `TdxReserved` naming the field; `TdxPadding`.
     ///
     /// Source: Intel TDX DCAP Quoting Library API, appendix A (quote formats 4 and 5); padding and ends of the text as

@@ -46,7 +46,7 @@ fn event(entry: Entry, place: Place) -> Result<Event, Error> {
         return Err(misplaced());
     }
     let lower = !event_payload.bytes().any(|byte| byte.is_ascii_uppercase());
-    let data = hex::decode(&event_payload).ok().filter(|_| lower).ok_or_else(|| Error::EventLogContent {
+    let data = hex::decode(&event_payload).ok().filter(|_| lower).ok_or(Error::EventLogContent {
         place,
         kind,
         field: "lower-case hex",
