@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Status, clock, roots};
+use super::print::print;
+use super::{Failure, Status, clock, complain, roots};
 use crate::agent::devices::{DeviceError, Devices, Interface, Recorded};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
@@ -99,13 +100,13 @@ impl Simulate {
         let listener = UnixListener::bind(&socket).map_err(|error| wrong(&socket, &error))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(|error| wrong(&socket, &error))?;
-        let kind = C::KIND.text();
-        println!("SIMULATED {kind} machine with {} GPU ready at {}", self.gpus, socket.display());
+        let (kind, place) = (C::KIND.text(), socket.display());
+        print(&format!("SIMULATED {kind} machine with {} GPU ready at {place}\n", self.gpus))?;
         let mut devices = SimDevices::new(vendors, machine);
         for stream in listener.incoming() {
             let answered = stream.and_then(|stream| answer(stream, &mut devices));
             if let Err(error) = answered {
-                eprintln!("claviger simulate: {error}");
+                complain(&error);
             }
         }
         Ok(Status::Good)
@@ -113,7 +114,7 @@ impl Simulate {
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Usage(format!("{}: {error}", path.display()))
+    Failure::at(path, error)
 }
 
 /// Answers the calls of one agent until it closes the connection.

@@ -12,12 +12,15 @@ mod cmd;
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
+mod event_log;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "sim")]
+mod mutation;
 #[cfg(feature = "sim")]
 mod never_verified;
 mod nvidia;
@@ -49,6 +52,7 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod tdx_collateral;
 mod tdx;
 #[cfg(feature = "sim")]
 mod tdx_simulated;

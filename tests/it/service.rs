@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -142,7 +143,7 @@ pub async fn open(dir: &Path, now_s: i64) -> Open {
     };
     let (meanwhile, away) = (custodian.meanwhile.clone(), custodian.away.clone());
     let gate = custodian.gate.clone();
-    let source = Folder::new(dir.join("endorsements"));
+    let source = Folder::new(dir.join("endorsements")).every(Duration::ZERO);
     let adapters = Adapters { store, custodian, source, clock: clock.clone() };
     let issuer = Issuer { base: "https://claviger.test".to_string() };
     let service = Service::new(adapters, identity, Verifier::new(roots(dir)), issuer, 1);
