@@ -57,8 +57,8 @@ impl Writer {
 fn variable(name: &str, data: &[u8]) -> Vec<u8> {
     let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut bytes = vec![7; 16];
-    bytes.extend((units.len() as u64 / 2).to_le_bytes());
-    bytes.extend((data.len() as u64).to_le_bytes());
+    bytes.extend(u64::try_from(units.len() / 2).unwrap().to_le_bytes());
+    bytes.extend(u64::try_from(data.len()).unwrap().to_le_bytes());
     bytes.extend(units);
     bytes.extend(data);
     bytes
@@ -99,7 +99,7 @@ fn an_empty_boot_log_is_none() {
 #[test]
 fn each_field_of_the_first_record_is_checked() {
     let good = Writer::new().separator().0;
-    // Offset, value: index, type, digest, size, signature, class, minor, major, uintn, count, algorithm, length, vendor.
+    // Offset, value: index, type, digest, size, signature, class, version, uintn, count, algorithm, length, vendor.
     let changes = [
         (0, 2),
         (4, 4),
