@@ -172,7 +172,7 @@ const DOORS: &[Door] = &[
     Door {
         name: "processes",
         signs: &[Ends("process::Command"), Begins("rustix::process"), Begins("tokio::process")],
-        places: &["custody"],
+        places: &["custody", "cli/lockdown.rs"],
         tests: false,
     },
     Door {

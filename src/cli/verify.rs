@@ -152,8 +152,7 @@ impl VerifySnp {
             crate::evidence::snp::Report::parse(&report),
         );
         let appraisal = match part.shown() {
-            Some(snp) => appraise_snp_default(&SnpView::of(snp), part.checks())
-                .map_err(|error| Failure::Usage(error.to_string()))?,
+            Some(snp) => appraise_snp_default(&SnpView::of(snp), part.checks()).map_err(Failure::usage)?,
             None => Appraisal::none(),
         };
         let judged = Judged {

@@ -12,12 +12,15 @@ mod cmd;
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
+mod event_log;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "sim")]
+mod mutation;
 #[cfg(feature = "sim")]
 mod never_verified;
 mod nvidia;

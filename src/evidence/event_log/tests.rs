@@ -99,7 +99,7 @@ fn an_empty_boot_log_is_none() {
 #[test]
 fn each_field_of_the_first_record_is_checked() {
     let good = Writer::new().separator().0;
-    // Offset, value: index, type, digest, size, signature, class, minor, major, uintn, count, algorithm, length, vendor.
+    // Offset, value: index, type, digest, size, signature, class, version, uintn, count, algorithm, length, vendor.
     let changes = [
         (0, 2),
         (4, 4),
