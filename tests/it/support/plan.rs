@@ -84,7 +84,7 @@ pub struct Plan {
 /// A guest in order: Genoa and one H100, driver and VBIOS of a combination that NVIDIA states as supported.
 pub fn machine(vendors: &Vendors) -> Machine {
     let mut machine = Machine::new(vendors, 1).unwrap();
-    machine.snp.host_data = HOST_DATA;
+    machine.cpu.snp.host_data = HOST_DATA;
     machine.gpus[0].fields = GpuFields::running("580.82.07", machine.gpus[0].fields.vbios);
     machine
 }
@@ -287,7 +287,7 @@ fn hook<T>(hook: &mut Hook<T>, value: &mut T) {
 pub fn sent(files: &Files) -> Endorsements {
     let document = |(_, text): &(String, Vec<u8>)| Rim::parse(text).map(Untrusted::new);
     Endorsements {
-        amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &[&files.crl]),
+        amd: SnpEndorsements::from_bytes(&[&files.cpu.vek], &[], &[&files.cpu.crl]),
         intel: IntelEndorsements::default(),
         nvidia: NvidiaEndorsements {
             rims: files.rims.iter().map(document).collect(),
@@ -371,8 +371,9 @@ chips = ["{pdi}"]
 
 /// A policy that grants the guest in order, with no list wider than it must be.
 fn policy(machine: &Machine) -> String {
-    let (measurement, host_data) = (hex::encode(machine.snp.measurement), hex::encode(machine.snp.host_data));
-    let (chip, pdi) = (hex::encode(machine.chip.chip_id), hex::encode(machine.gpus[0].gpu.pdi));
+    let (measurement, host_data) =
+        (hex::encode(machine.cpu.snp.measurement), hex::encode(machine.cpu.snp.host_data));
+    let (chip, pdi) = (hex::encode(machine.cpu.chip.chip_id), hex::encode(machine.gpus[0].gpu.pdi));
     format!(
         r#"schema = "claviger.release-policy/1"
 tenant = "acme"
