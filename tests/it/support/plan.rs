@@ -23,7 +23,7 @@ use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::StoreId;
 use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
 use claviger::wire::secret::SecretArray;
-use claviger::wire::{UnixSeconds, Untrusted};
+use claviger::wire::{Digest, UnixSeconds, Untrusted};
 
 /// A change at a later step.
 pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
@@ -157,6 +157,12 @@ impl Plan {
         self.td.as_mut().unwrap()
     }
 
+    /// The digest of the boot log that is sent, if one is.
+    pub fn event_log(&self) -> Option<Digest<48>> {
+        let td = self.td.as_ref().filter(|_| self.sends_logs)?;
+        Some(crypto::sha384(&[&td.boot_log()]))
+    }
+
     /// Makes something wrong with the guest of TDX.
     pub fn td_fault(&mut self, fault: Fault) {
         let (intel, now) = (&self.vendors.intel, self.now);
@@ -187,7 +193,7 @@ impl Plan {
     /// Collects and signs, in the order of design 4.
     pub fn send(&mut self) -> Arc<Bundle> {
         let boot_log = self.td.as_ref().filter(|_| self.sends_logs).map(TdxGuest::boot_log);
-        self.head.event_log = boot_log.as_ref().map(|log| crypto::sha384(&[log]));
+        self.head.event_log = self.event_log();
         let head = self.head.bytes().unwrap();
         let (nonce, hash) = (self.challenge.nonce, head_hash(&head));
         let facts = self.facts_bytes.take().unwrap_or_else(|| self.facts.bytes().unwrap());
