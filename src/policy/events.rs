@@ -1,16 +1,20 @@
 //! Rules about the events of a register: which must be there, and what may be there beside them.
 
+use serde::Serialize;
+
 use crate::verify::terms::{Event, EventType};
 use crate::wire::{Code, Digest};
 
 /// One event that a register must have, exactly once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventRule {
+    #[serde(rename = "type")]
     pub kind: EventType,
     /// The digests of which the event has one; an empty list is met by no event.
     pub digests: Vec<Digest<48>>,
     /// The event's place among those of its register, from 0; `None` for any. Types are the log's word, and places are
     /// not: what stands before the first event of the operating system was put there by measured firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
 }
 
@@ -20,11 +24,14 @@ pub struct EventRule {
 /// the contents that firmware measures at every start, so that nothing else passes under their names. Any other type in
 /// `others` admits an event of any content that claims the type, and then only a rule with a position fixes something
 /// against a guest that rewrites its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegisterRules {
-    /// The register, 0 to 3.
+    /// The register, 0 to 3. A policy says it by the name of the field.
+    #[serde(skip)]
     pub register: u8,
+    #[serde(rename = "events")]
     pub rules: Vec<EventRule>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<EventType>,
 }
 

@@ -1,7 +1,7 @@
 //! A request in order and the policy that grants it, for the tests of this room: each test changes one thing.
 
 use super::document::Policy;
-use super::view::{CpuView, GpuView, View};
+use super::view::{CpuView, GpuView, SnpView, View};
 use crate::protocol::facts::{DeviceFacts, Facts, PciFunction};
 use crate::protocol::head::RequestHead;
 use crate::verify::terms::{
@@ -9,6 +9,8 @@ use crate::verify::terms::{
 };
 use crate::wire::ids::Pdi;
 use crate::wire::{Digest, UnixSeconds};
+
+pub(super) mod tdx;
 
 /// The policy, in TOML.
 pub(super) const POLICY: &str = r#"
@@ -85,6 +87,8 @@ pub(super) fn now() -> UnixSeconds {
 pub(super) struct World {
     pub head: RequestHead,
     pub cpu: Option<SnpFields>,
+    /// Instead of `cpu`.
+    pub td: Option<tdx::Td>,
     pub line: Option<Line>,
     pub vlek_provider: Option<String>,
     pub gpus: Vec<Option<GpuView>>,
@@ -99,6 +103,7 @@ impl World {
         Self {
             head: head(),
             cpu: Some(snp()),
+            td: None,
             line: Some(Line::Genoa),
             vlek_provider: None,
             gpus: vec![Some(gpu(1))],
@@ -109,14 +114,18 @@ impl World {
     pub(super) fn view(&self) -> View<'_> {
         View {
             head: &self.head,
-            cpu: self.cpu.as_ref().map(|report| CpuView {
-                report,
-                line: self.line,
-                vlek_provider: self.vlek_provider.as_deref(),
-            }),
+            cpu: match (&self.td, &self.cpu) {
+                (Some(td), _) => Some(CpuView::Tdx(td.view())),
+                (None, Some(report)) => Some(CpuView::Snp(self.snp_view(report))),
+                (None, None) => None,
+            },
             gpus: self.gpus.clone(),
             facts: self.facts.as_ref(),
         }
+    }
+
+    pub(super) fn snp_view<'a>(&'a self, report: &'a SnpFields) -> SnpView<'a> {
+        SnpView { report, line: self.line, vlek_provider: self.vlek_provider.as_deref() }
     }
 
     pub(super) fn snp(&mut self) -> &mut SnpFields {

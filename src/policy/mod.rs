@@ -13,6 +13,7 @@ pub mod events;
 mod fixture;
 pub mod floor;
 pub mod in_force;
+pub mod line;
 pub mod reason;
 pub mod reference_set;
 #[cfg(test)]
@@ -20,7 +21,9 @@ mod tests;
 mod tree;
 pub mod view;
 
-pub use appraise::{Appraisal, Status, Support, appraise, appraise_gpu_default, appraise_snp_default};
+pub use appraise::{
+    Appraisal, Status, Support, appraise, appraise_gpu_default, appraise_snp_default, appraise_tdx_default,
+};
 pub use catalogue::Catalogue;
 pub use decide::{Decision, Denied, Granted, Undecided, decide, refuse, without_policy};
 pub use document::Policy;
@@ -28,4 +31,4 @@ pub use error::Error;
 pub use in_force::{Activation, Draft, InForce, Policies, Rules, check_overlap, in_force, select};
 pub use reason::Reason;
 pub use reference_set::ReferenceSet;
-pub use view::{CpuView, GpuView, View};
+pub use view::{CpuView, GpuView, LogView, SnpView, TdxView, View};

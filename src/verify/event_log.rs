@@ -2,7 +2,8 @@
 
 use crate::evidence;
 use crate::evidence::event_log::{EventLog, REGISTERS};
-use crate::wire::{Check, CheckName, Code, Digest};
+use crate::protocol::message::CpuEvidence;
+use crate::wire::{Check, CheckName, Code, Digest, Outcome};
 
 /// Replays a log and compares it with the registers of a quote, all four. A register that differs refuses, and no part
 /// of the log is then believed; `expected` and `actual` name each register that differs.
@@ -31,10 +32,40 @@ pub fn check(log: &Result<EventLog, evidence::Error>, quoted: &[Digest<48>; REGI
         .actual(listed(|(register, (_, replayed))| format!("rtmr{register} {replayed}")))
 }
 
+/// What became of the logs that came with a quote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Logged {
+    /// None was sent.
+    Absent,
+    /// They do not parse, or do not replay into the registers of the quote: nothing in them is believed.
+    Refused(Code),
+    Replayed(EventLog),
+}
+
+impl Logged {
+    /// Reads the logs of CPU evidence and replays them, both as one; with the check of `check`, `None` where no log was
+    /// sent.
+    pub(super) fn of(sent: &CpuEvidence, quoted: &[Digest<48>; REGISTERS]) -> (Self, Option<Check>) {
+        let CpuEvidence { event_log, runtime_log, .. } = sent;
+        if event_log.is_none() && runtime_log.is_none() {
+            return (Self::Absent, None);
+        }
+        let (boot, runtime) = (event_log.as_ref(), runtime_log.as_ref());
+        let parsed = EventLog::parse(boot.map(|log| log.0.as_slice()), runtime.map(|log| log.0.as_slice()));
+        let check = check(&parsed, quoted);
+        let logged = match (parsed, check.outcome, check.code) {
+            (Ok(log), Outcome::Pass, None) => Self::Replayed(log),
+            (Ok(_) | Err(_), _, code) => Self::Refused(code.unwrap_or(Code::EventLogRegisterMismatch)),
+        };
+        (logged, Some(check))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Outcome, runtime_event};
+    use crate::protocol::message::{Bytes, CpuKind};
+    use crate::wire::runtime_event;
 
     fn log(names: &[&str]) -> EventLog {
         let entry = |name: &&str| {
@@ -84,5 +115,28 @@ mod tests {
         let found = check(&EventLog::parse(None, Some(b"{}")), &[Digest::new([0; 48]); 4]);
         assert_eq!(found.outcome, Outcome::Fail);
         assert_eq!(found.code, Some(Code::RuntimeLogMalformed));
+    }
+
+    #[test]
+    fn only_a_log_that_replays_is_read() {
+        let quoted = log(&["a"]).replay();
+        let bare = CpuEvidence::without_logs(CpuKind::Tdx, Vec::new(), Vec::new());
+        assert_eq!(Logged::of(&bare, &quoted), (Logged::Absent, None));
+        let sent = |runtime: &[u8]| {
+            let sent = CpuEvidence { runtime_log: Some(Bytes(runtime.to_vec())), ..bare.clone() };
+            let (logged, check) = Logged::of(&sent, &quoted);
+            (logged, check.unwrap().code)
+        };
+        let entry = |name: &str| {
+            let digest = runtime_event::digest(name, b"");
+            format!(
+                r#"[{{"imr":3,"event_type":134217729,"digest":"{digest}","event":"{name}","event_payload":""}}]"#
+            )
+        };
+        assert_eq!(sent(entry("a").as_bytes()), (Logged::Replayed(log(&["a"])), None));
+        let mismatch = Code::EventLogRegisterMismatch;
+        assert_eq!(sent(entry("b").as_bytes()), (Logged::Refused(mismatch), Some(mismatch)));
+        let malformed = Code::RuntimeLogMalformed;
+        assert_eq!(sent(b"{}"), (Logged::Refused(malformed), Some(malformed)));
     }
 }

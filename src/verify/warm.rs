@@ -100,6 +100,14 @@ impl Warm {
             .field(message)
             .field(signature)
             .sha256();
+        self.once(digest, check)
+    }
+
+    /// Makes a check unless one of this digest came out well before. The digest covers everything that the check
+    /// depends on, under a label of its own.
+    ///
+    /// Errors: those of `check`, which is made anew each time.
+    pub(super) fn once<E>(&self, digest: Digest<32>, check: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         // A thread that panicked while holding the lock left a set that is at worst a little too small.
         if self.good.lock().unwrap_or_else(PoisonError::into_inner).known.contains(&digest) {
             return Ok(());

@@ -52,4 +52,7 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod tdx;
+#[cfg(feature = "sim")]
+mod tdx_simulated;
 mod vectors;

@@ -21,6 +21,7 @@ use claviger::sim::devices::facts;
 use claviger::sim::{GpuFields, Machine, MachineGpu, Tcb, Vendors};
 use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::terms::Line;
 use claviger::verify::{Caller, Ended, Endorsements, NvidiaEndorsements, Roots, Verifier};
 use claviger::wire::crypto::Ed25519Key;
@@ -55,7 +56,7 @@ impl Guest {
     fn of(policy: &Policy) -> Self {
         use claviger::policy::document::CodeRules;
         let mut machine = Machine::new(Vendors::shared().unwrap(), 1).unwrap();
-        let snp = &policy.cpu.snp;
+        let snp = policy.cpu.snp.as_ref().unwrap();
         match &snp.code {
             CodeRules::Measurements { measurements } => machine.snp.measurement = *measurements[0].bytes(),
             CodeRules::IdKeys { id_key_digests, guest_svn_least } => {
@@ -188,6 +189,7 @@ impl Guest {
         let rims = files.rims.iter().filter(|_| self.with_rims);
         let given = Endorsements {
             amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &crls),
+            intel: IntelEndorsements::default(),
             nvidia: NvidiaEndorsements {
                 rims: rims.map(|(_, bytes)| Rim::parse(bytes).map(Untrusted::new)).collect(),
                 ocsp: files.ocsp.iter().map(|(_, bytes)| OcspResponse::parse(bytes)).collect(),
@@ -388,7 +390,7 @@ fn published(case: &str) -> Option<(claviger::policy::Status, Vec<Code>)> {
     let report = claviger::evidence::snp::Report::parse(&bytes).unwrap();
     // Version 2 names no CPU; the certificates of these are Milan's.
     let line = report.line().or(Some(Line::Milan));
-    let view = claviger::policy::CpuView { report: &report, line, vlek_provider: None };
+    let view = claviger::policy::SnpView { report: &report, line, vlek_provider: None };
     let appraisal = claviger::policy::appraise_snp_default(&view, &claviger::wire::Checks::new()).unwrap();
     Some((appraisal.status(), appraisal.codes()))
 }

@@ -17,6 +17,7 @@ use claviger::protocol::message::{
 use claviger::protocol::transcript;
 use claviger::release::judge;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::{Caller, Claims, Endorsements, NvidiaEndorsements, Roots, Subject, Verifier};
 use claviger::wire::crypto::Ed25519Key;
 use claviger::wire::{CheckName, Code, Outcome, UnixSeconds, Untrusted};
@@ -88,6 +89,7 @@ fn capture(alter: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Option<Capture> {
     }
     let given = Endorsements {
         amd: SnpEndorsements::from_bytes(&[&vcek], &[], &[&crl]),
+        intel: IntelEndorsements::default(),
         nvidia: NvidiaEndorsements {
             rims: rims.iter().map(|text| Rim::parse(text).map(Untrusted::new)).collect(),
             ocsp,

@@ -71,7 +71,7 @@ pub(super) fn support(
 
 fn shown<'a>(view: &View<'_>, gpu: &'a GpuView) -> Option<Shown<'a>> {
     Some(Shown {
-        line: view.cpu.as_ref()?.named_line()?,
+        line: view.cpu.as_ref()?.line()?,
         architecture: gpu.architecture?,
         driver: gpu.driver.as_ref()?,
         vbios: gpu.vbios?,

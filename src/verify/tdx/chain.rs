@@ -1,16 +1,12 @@
 //! The PCK chain of a quote: exactly leaf, CA and the pinned root.
 
+use crate::endorse::pck::{PCK_CN, PLATFORM_CA_CN, PROCESSOR_CA_CN};
 use crate::endorse::{self, Certificate};
 use crate::verify::roots::Roots;
 use crate::verify::signed::critical_are_known;
 use crate::verify::warm::Warm;
 use crate::wire::text::foreign;
 use crate::wire::{Check, CheckName, Code, UnixSeconds, limits};
-
-/// Common names that Intel gives. They add no security, since the keys do, and keep a certificate of another purpose
-/// under the same root from standing where it does not belong.
-const LEAF_CN: &str = "Intel SGX PCK Certificate";
-const CA_CNS: [&str; 2] = ["Intel SGX PCK Platform CA", "Intel SGX PCK Processor CA"];
 
 /// The three certificates as the quote carries them. Nothing is believed yet.
 #[derive(Clone, Debug)]
@@ -80,8 +76,10 @@ impl Chain {
         {
             return Err(("no critical extension beyond constraints and usage", unknown));
         }
-        if leaf.subject_cn != LEAF_CN {
-            return Err((LEAF_CN, leaf));
+        // Names add no security, since the keys do. They keep a certificate of another purpose under the same root from
+        // standing where it does not belong.
+        if leaf.subject_cn != PCK_CN {
+            return Err((PCK_CN, leaf));
         }
         // Without constraints a certificate of version 3 is none of a CA; Intel's leaves say so.
         if !matches!(leaf.ca, Some((false, _))) {
@@ -90,7 +88,7 @@ impl Chain {
         if !leaf.usage.is_some_and(|usage| usage.digital_signature && !usage.key_cert_sign) {
             return Err(("a leaf that may sign, and not certificates", leaf));
         }
-        if !CA_CNS.contains(&ca.subject_cn.as_str()) {
+        if ![PLATFORM_CA_CN, PROCESSOR_CA_CN].contains(&ca.subject_cn.as_str()) {
             return Err(("Intel SGX PCK Platform CA or Intel SGX PCK Processor CA", ca));
         }
         for (issuer, below) in [(ca, 0), (root, 1)] {

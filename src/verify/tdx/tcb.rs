@@ -34,6 +34,8 @@ pub struct Tcb {
     pub advisories: BTreeSet<String>,
     /// The tcbEvaluationDataNumber of TCB info or QE identity, whichever is lower.
     pub evaluation: u32,
+    /// When Intel issued TCB info or QE identity, whichever was earlier.
+    pub issued: UnixSeconds,
     /// Platform and module at launch.
     pub launch: TcbStatus,
     /// Platform and module as they are now; `None` in the form of TDX 1.0.
@@ -176,6 +178,7 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         date: seen.date.unwrap_or(enclave.date),
         advisories: seen.advisories,
         evaluation: info.evaluation.min(identity.evaluation),
+        issued: info.window.not_before.min(identity.window.not_before),
         launch,
         current,
         quoting_enclave: enclave.status,
