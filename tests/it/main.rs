@@ -18,6 +18,8 @@ mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "measure")]
+mod measure;
 #[cfg(feature = "sim")]
 mod never_verified;
 mod nvidia;
