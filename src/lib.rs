@@ -4,6 +4,8 @@
 //! -> audit entry -> reply. The rooms below stand in that order; each imports only rooms above it.
 
 #![deny(unsafe_code)]
+// They end the process where the reader went away: `cli/print.rs` is the one way.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod wire;
 

@@ -165,18 +165,7 @@ mod tests {
     use crate::protocol::facts::{MultiGpu, PciFunction, Switch};
 
     fn facts() -> Facts {
-        Facts {
-            version: 1,
-            driver_version: "550.90.07".to_string(),
-            pci_functions: Vec::new(),
-            confidential: Switch::On,
-            devtools: Switch::Off,
-            multi_gpu: MultiGpu::None,
-            ready: Switch::Off,
-            devices: Vec::new(),
-            visible_devices: None,
-            hints: Vec::new(),
-        }
+        Facts::whole("550.90.07", &[])
     }
 
     #[test]
@@ -204,11 +193,6 @@ mod tests {
 
     #[test]
     fn every_change_of_the_system_is_a_change() {
-        let function = PciFunction {
-            address: "0000:02:00.0".to_string(),
-            device: "2331".to_string(),
-            class: "030200".to_string(),
-        };
         let changes: [fn(&mut Facts, PciFunction); 7] = [
             |facts, _| facts.driver_version.push('1'),
             |facts, function| facts.pci_functions.push(function),
@@ -220,7 +204,7 @@ mod tests {
         ];
         for (at, change) in changes.iter().enumerate() {
             let mut after = facts();
-            change(&mut after, function.clone());
+            change(&mut after, PciFunction::of_gpu(1));
             let refused = unchanged(&facts(), &after, Operation::Renew);
             assert!(matches!(refused, Err(Error::FactsChanged { .. })), "{at}");
         }

@@ -85,7 +85,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file at `path` and the files that it names (relative to where the agent runs).
+    /// Reads the file at `path` and the files that it names. Relative paths in it are relative to its folder, those of
+    /// `overrides` to where the agent runs.
     ///
     /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; `ca_file` unless the
     /// service is asked over plain HTTP.
@@ -103,9 +104,11 @@ impl Config {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             at(format!("line {line}: {}", error.message().replace('\n', " ")))
         })?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        let of_file = |named: PathBuf| base.join(named);
         let service = overrides.service.as_ref().unwrap_or(&document.service);
         let service = ServiceUrl::parse(service, document.danger_plaintext)?;
-        let pins = match (document.pins, document.pins_file) {
+        let pins = match (document.pins, document.pins_file.map(of_file)) {
             (Some(pins), None) => pins,
             (None, Some(file)) => json::parse("pins", &read(&file)?, limits::AGENT_FILE_LEN_MAX)
                 .map_err(|error| wrong(&file, error.to_string()))?,
@@ -113,7 +116,7 @@ impl Config {
                 return Err(at("expected either `pins` or `pins_file`".to_string()));
             }
         };
-        let anchors = match document.ca_file {
+        let anchors = match document.ca_file.map(of_file) {
             Some(file) => anchors(&file)?,
             None if service.is_plain() => Vec::new(),
             None => return Err(at("expected `ca_file`: no other TLS anchors are trusted".to_string())),
@@ -126,8 +129,8 @@ impl Config {
             keys: overrides.keys.clone().unwrap_or(document.keys),
             audience: overrides.audience.clone().or(document.audience),
             kem: document.kem.unwrap_or(Kem::XWing),
-            out_dir: overrides.out_dir.clone().unwrap_or(document.out_dir),
-            run_dir: overrides.run_dir.clone().unwrap_or(document.run_dir),
+            out_dir: overrides.out_dir.clone().unwrap_or_else(|| of_file(document.out_dir)),
+            run_dir: overrides.run_dir.clone().unwrap_or_else(|| of_file(document.run_dir)),
             retries: overrides.retries.or(document.retries).unwrap_or(RETRIES),
             timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
             danger_keys_on_disk: document.danger_keys_on_disk,
@@ -234,6 +237,17 @@ mod tests {
         let config = load(&text("")).unwrap();
         assert_eq!((config.kem, config.retries, config.timeout_s), (Kem::XWing, RETRIES, TIMEOUT_S));
         assert!(!config.danger_keys_on_disk && !config.danger_simulated_vendors);
+    }
+
+    #[test]
+    fn paths_of_the_file_are_relative_to_it_and_those_of_the_call_are_not() {
+        let text = text("").replace("/run/a", "a");
+        let read = |overrides: &Overrides| Config::of(Path::new("/etc/guest/agent.toml"), &text, overrides);
+        let config = read(&Overrides::default()).unwrap();
+        assert_eq!(config.out_dir, Path::new("/etc/guest/a"));
+        assert_eq!(config.run_dir, Path::new("/run/b"));
+        let called = Overrides { out_dir: Some("here".into()), ..Overrides::default() };
+        assert_eq!(read(&called).unwrap().out_dir, Path::new("here"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A run of the agent: ask, collect, send, check, deliver; again within bounds where nobody decided.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub fn main_with(config: &Path, overrides: &Overrides, devices: &mut impl Device
         Ok(config) => run(&config, devices, &SystemClock),
         Err(error) => Outcome::Stopped { error, attempts: 0 },
     };
-    eprintln!("claviger agent: {outcome}");
+    // Where nobody reads along, the exit status still tells.
+    writeln!(std::io::stderr(), "claviger agent: {outcome}").ok();
     outcome.exit().status()
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Failure, Status};
+use super::{Failure, Status, complain, lockdown};
 use crate::agent::Overrides;
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
@@ -45,6 +45,9 @@ pub struct Agent {
 
 impl Agent {
     pub fn run(self) -> Result<Status, Failure> {
+        if lockdown::lock_down()? == lockdown::Memory::Unlocked {
+            complain(&"memory is not locked; raise the limit on locked memory to keep keys out of swap");
+        }
         #[cfg(feature = "sim")]
         if let Some(socket) = &self.simulated_machine {
             let mut devices = super::simulate::Remote::connect(socket)?;
@@ -57,8 +60,7 @@ impl Agent {
             });
         }
         // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
-        crate::agent::Config::load(&self.config, &self.overrides())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        crate::agent::Config::load(&self.config, &self.overrides()).map_err(Failure::usage)?;
         Err(Failure::Usage(
             "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
                 .to_string(),

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::output::Format;
-use super::{Failure, Status, assemble, files};
-use crate::audit::verify::{Pins, Remembered, verify};
+use super::output::{Format, print};
+use super::{Failure, Status, assemble, block_on, files};
+use crate::audit::Finding;
+use crate::audit::verify::{Pins, Remembered, Report, verify};
 use crate::identity::bundle::ServiceFile;
 use crate::protocol::json;
 use crate::protocol::role::{PinnedRoots, Role};
@@ -55,9 +56,8 @@ impl Audit {
 
 impl Verify {
     fn run(self) -> Result<Status, Failure> {
-        let wrong = |what: String| Failure::Usage(format!("{}: {what}", self.service.display()));
-        let public =
-            ServiceFile::parse(&files::read(&self.service)?).map_err(|error| wrong(error.to_string()))?;
+        let of_service = |error: &dyn std::fmt::Display| Failure::at(&self.service, error);
+        let public = ServiceFile::parse(&files::read(&self.service)?).map_err(|error| of_service(&error))?;
         let remembered = match (self.size, &self.root) {
             (Some(size), Some(root)) => {
                 let root = crate::wire::Digest::new(files::hex_argument::<32>("--root", root)?);
@@ -65,67 +65,57 @@ impl Verify {
             }
             _ => None,
         };
-        let roots: PinnedRoots =
-            json::parse("pins", &files::read(&self.pins)?, limits::AGENT_FILE_LEN_MAX)
-                .map_err(|error| Failure::Usage(format!("{}: {error}", self.pins.display())))?;
-        if roots.roots[0] == roots.roots[1] {
-            let what = "expected two different roots";
-            return Err(Failure::Usage(format!("{}: {what}", self.pins.display())));
-        }
+        let roots: PinnedRoots = json::parse("pins", &files::read(&self.pins)?, limits::AGENT_FILE_LEN_MAX)
+            .map_err(|error| Failure::at(&self.pins, error))?;
         if roots != *public.pins() {
-            return Err(wrong(format!("speaks of other roots than {}", self.pins.display())));
+            return Err(of_service(&format!("speaks of other roots than {}", self.pins.display())));
         }
-        let certificate = public.certificate(Role::Log).map_err(|error| wrong(error.to_string()))?.clone();
-        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
-        let report = runtime
-            .block_on(LogCopy::read(self.database.clone(), move |log| {
+        let certificate = public.certificate(Role::Log).map_err(|error| of_service(&error))?.clone();
+        let report = block_on(async {
+            let read = LogCopy::read(self.database.clone(), move |log| {
                 let log_keys = [certificate];
                 verify(log, &Pins { roots: &roots, log_keys: &log_keys, remembered })
-            }))
-            .map_err(assemble::store_failure)?;
-        let holds = report.findings.is_empty();
-        match self.format {
-            Format::Json => {
-                let findings: Vec<_> = report
-                    .findings
-                    .iter()
-                    .map(|finding| {
-                        json!({
-                            "index": finding.index,
-                            "code": finding.fault.code(),
-                            "what": finding.to_string(),
-                        })
-                    })
-                    .collect();
-                let signed = report.signed.map(|signed| json!({ "size": signed.size, "root": signed.root }));
-                println!(
-                    "{}",
-                    json!({
-                        "holds": holds,
-                        "size": report.size,
-                        "signed": signed,
-                        "findings": findings,
-                        "findings_left_out": report.findings_left_out,
-                    })
-                );
-            }
-            Format::Text => {
-                for finding in &report.findings {
-                    println!("{}: {finding}", finding.fault.code());
-                }
-                if report.findings_left_out > 0 {
-                    println!("and {} more", report.findings_left_out);
-                }
-                match (holds, report.signed) {
-                    (true, Some(signed)) => {
-                        println!("the log holds: {} entries, root {}", signed.size, signed.root);
-                        println!("remember size and root, and give them next time as --size and --root");
-                    }
-                    (true, None) => println!("the log is empty"),
-                    (false, _) => println!("the log does not hold"),
-                }
-            }
-        }
-        Ok(if holds { Status::Good } else { Status::Refused })
+            });
+            read.await.map_err(assemble::store_failure)
+        })?;
+        print(&match self.format {
+            Format::Json => format!("{}\n", document(&report)),
+            Format::Text => page(&report),
+        })?;
+        Ok(if report.findings.is_empty() { Status::Good } else { Status::Refused })
+    }
+}
+
+fn document(report: &Report) -> Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "index": finding.index,
+            "code": finding.fault.code(),
+            "what": finding.to_string(),
+        })
+    };
+    json!({
+        "holds": report.findings.is_empty(),
+        "size": report.size,
+        "signed": report.signed.map(|signed| json!({ "size": signed.size, "root": signed.root })),
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings_left_out": report.findings_left_out,
+    })
+}
+
+fn page(report: &Report) -> String {
+    let findings = report.findings.iter().map(|finding| format!("{}: {finding}\n", finding.fault.code()));
+    let mut text: String = findings.collect();
+    if report.findings_left_out > 0 {
+        text.push_str(&format!("and {} more\n", report.findings_left_out));
+    }
+    text + &match (report.findings.is_empty(), report.signed) {
+        (true, Some(signed)) => format!(
+            "the log holds: {} entries, root {}\n\
+             remember size and root, and give them next time as --size and --root\n",
+            signed.size, signed.root
+        ),
+        (true, None) => "the log is empty\n".to_string(),
+        (false, _) => "the log does not hold\n".to_string(),
     }
 }

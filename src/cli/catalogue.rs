@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::output::Format;
+use super::output::{Format, print};
 use super::{Failure, Status};
 use crate::policy::Catalogue;
 
@@ -15,27 +15,24 @@ pub struct Show {
 
 impl Show {
     pub fn run(self) -> Result<Status, Failure> {
-        let wrong = |error: crate::policy::Error| Failure::Usage(error.to_string());
-        match self.format {
-            Format::Json => println!("{}", Catalogue::document().map_err(wrong)?),
-            Format::Text => {
-                let catalogue = Catalogue::embedded().map_err(wrong)?;
-                println!("catalogue of {}", catalogue.version);
-                for class in &catalogue.classes {
-                    println!("\n{}: {}", class.class.text(), class.summary);
-                    for row in &class.controls {
-                        println!("  {:<16} {} ({})", row.dimension.text(), row.control, row.enforced_by);
-                        for risk in &row.risks {
-                            println!("  {:<16} remains: {}", "", risk.text());
-                        }
-                    }
-                }
-                println!("\nresidual risks");
-                for risk in &catalogue.risks {
-                    println!("  {:<28} {}", risk.id.text(), risk.text);
-                }
-            }
-        }
+        print(&match self.format {
+            Format::Json => format!("{}\n", Catalogue::document().map_err(Failure::usage)?),
+            Format::Text => page(Catalogue::embedded().map_err(Failure::usage)?),
+        })?;
         Ok(Status::Good)
     }
+}
+
+fn page(catalogue: &Catalogue) -> String {
+    let mut lines = vec![format!("catalogue of {}", catalogue.version)];
+    for class in &catalogue.classes {
+        lines.push(format!("\n{}: {}", class.class.text(), class.summary));
+        for row in &class.controls {
+            lines.push(format!("  {:<16} {} ({})", row.dimension.text(), row.control, row.enforced_by));
+            lines.extend(row.risks.iter().map(|risk| format!("  {:<16} remains: {}", "", risk.text())));
+        }
+    }
+    lines.push("\nresidual risks".to_string());
+    lines.extend(catalogue.risks.iter().map(|risk| format!("  {:<28} {}", risk.id.text(), risk.text)));
+    lines.join("\n") + "\n"
 }

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use super::Failure;
 use super::files;
 
+/// Seconds between two looks at the folder of endorsements: beyond an hour a new revocation list would wait too long.
+const LOOK_S_MAX: u32 = 3_600;
+
 /// Configuration of `claviger serve` and of the commands that work on its store.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +64,13 @@ pub struct HealthSection {
 pub struct EndorsementsSection {
     /// A folder of certificates, revocation lists, RIMs and OCSP answers.
     pub dir: PathBuf,
+    /// Seconds for which what was found there is taken without looking again.
+    #[serde(default = "look_s")]
+    pub look_s: u32,
+}
+
+fn look_s() -> u32 {
+    1
 }
 
 impl Config {
@@ -84,6 +94,9 @@ impl Config {
         let issuer = &config.service.issuer;
         if !issuer.starts_with("https://") || issuer.ends_with('/') || issuer.len() > 256 {
             return Err(wrong("service.issuer: expected https://... without a slash at the end".to_string()));
+        }
+        if config.endorsements.look_s > LOOK_S_MAX {
+            return Err(wrong(format!("endorsements.look_s: expected at most {LOOK_S_MAX} seconds")));
         }
         for (name, listener) in [("guest", &config.guest), ("operator", &config.operator)] {
             let tls = listener.tls_certificate.is_some() && listener.tls_key.is_some();
@@ -132,7 +145,8 @@ mod tests {
     fn the_example_is_good_and_its_mistakes_are_named() {
         let config = parsed(|text| text).unwrap();
         assert_eq!(config.store(), Path::new("/var/lib/claviger/store.db"));
-        let changes: [(&str, &str, &str); 6] = [
+        let changes: [(&str, &str, &str); 7] = [
+            ("[endorsements]\n", "[endorsements]\nlook_s = 3601\n", "look_s"),
             ("issuer = \"https", "issuer = \"http", "service.issuer"),
             ("[guest]\n", "[guest]\nspeed = 1\n", "speed"),
             ("tls_key = \"/etc/claviger/tls.key\"", "danger_plaintext = true", "guest"),
@@ -155,10 +169,12 @@ mod tests {
         let plain = |address: &str| {
             parsed(|text| {
                 let tls = "tls_certificate = \"/etc/claviger/tls.pem\"\ntls_key = \"/etc/claviger/tls.key\"";
-                text.replace(tls, "danger_plaintext = true").replace("0.0.0.0:8443", address)
+                text.replace(tls, "danger_plaintext = true")
+                    .replace("10.0.0.5:8444", "127.0.0.1:8444")
+                    .replace("0.0.0.0:8443", address)
             })
         };
-        assert!(plain("127.0.0.1:8443").is_ok());
+        plain("127.0.0.1:8443").unwrap();
         let text = plain("10.0.0.1:8443").map(|_| ()).unwrap_err().to_string();
         assert!(text.contains("loopback"), "{text}");
     }

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::assemble::changed;
 use super::config::Config;
+use super::print::print;
 use super::serve::{self, Running};
-use super::{Failure, Status, clock, init};
+use super::{Failure, Status, clock, complain, init};
 use crate::agent::{self, Config as AgentConfig, Outcome, Overrides, SystemClock};
 use crate::audit::verify::{Pins, Report, verify};
-use crate::govern::{Change, Permit, change};
+use crate::govern::Change;
 use crate::keys::{KeyContext, enrol};
 use crate::protocol::role::Role;
 use crate::sim::{Machine, SimDevices, Vendors};
@@ -46,7 +48,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self, Failure> {
-        let name: [u8; 8] = crypto::random().map_err(|error| Failure::Usage(error.to_string()))?;
+        let name: [u8; 8] = crypto::random().map_err(Failure::usage)?;
         let path = std::env::temp_dir().join(format!("claviger-demo-{}", hex::encode(name)));
         fs::create_dir(&path)
             .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", path.display())))?;
@@ -57,7 +59,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("claviger: {} was not removed: {error}", self.0.display());
+            complain(&format!("{} was not removed: {error}", self.0.display()));
         }
     }
 }
@@ -73,36 +75,35 @@ struct Stage {
 
 impl Demo {
     pub fn run(self) -> Result<Status, Failure> {
-        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
-        println!("claviger demo -- SIMULATED vendors: roots, chips and GPUs are made up for this run");
-        println!();
+        let runtime = super::runtime()?;
+        print("claviger demo -- SIMULATED vendors: roots, chips and GPUs are made up for this run\n\n")?;
         let mut stage = runtime.block_on(set())?;
         guests::play(&mut stage)?;
         let report = runtime.block_on(stage.log())?;
-        tell_log(&mut stage, &report);
+        tell_log(&mut stage, &report)?;
         let addresses = stage.running.addresses;
         if self.keep {
-            println!();
-            println!("guest listener    https://{}   (agents: /attest/challenge, /attest)", addresses.guest);
-            println!("operator listener https://{}   (/v1/catalogue, /log/checkpoint)", addresses.operator);
-            println!("health listener   http://{}    (/readyz)", addresses.health);
-            println!("certificate       {}", stage.scratch.0.join("tls-ca.pem").display());
-            println!("press ctrl-c to end");
+            print(&format!(
+                "\nguest listener    https://{}   (agents: /attest/challenge, /attest)\n\
+                 operator listener https://{}   (/v1/catalogue, /log/checkpoint)\n\
+                 health listener   http://{}    (/readyz)\n\
+                 certificate       {}\n\
+                 press ctrl-c to end\n",
+                addresses.guest,
+                addresses.operator,
+                addresses.health,
+                stage.scratch.0.join("tls-ca.pem").display()
+            ))?;
             runtime.block_on(serve::told_to_end())?;
         }
         let Stage { running, mismatches, .. } = stage;
         runtime.block_on(running.stop());
-        println!();
-        match mismatches {
-            0 => {
-                println!("Every outcome was the expected one.");
-                Ok(Status::Good)
-            }
-            n => {
-                println!("{n} outcomes were not the expected ones.");
-                Ok(Status::Refused)
-            }
-        }
+        let (text, status) = match mismatches {
+            0 => ("Every outcome was the expected one.".to_string(), Status::Good),
+            n => (format!("{n} outcomes were not the expected ones."), Status::Refused),
+        };
+        print(&format!("\n{text}\n"))?;
+        Ok(status)
     }
 }
 
@@ -120,7 +121,7 @@ impl Stage {
 
     /// Makes a guest in order, with its endorsements published.
     fn guest(&self, name: &str) -> Result<SimDevices, Failure> {
-        let machine = Machine::new(&self.vendors, 1).map_err(|error| Failure::Usage(error.to_string()))?;
+        let machine = Machine::new(&self.vendors, 1).map_err(Failure::usage)?;
         self.publish(name, &machine)?;
         Ok(SimDevices::new(&self.vendors, machine))
     }
@@ -137,15 +138,14 @@ impl Stage {
         let text = self.agent_configuration(&base)?;
         let path = base.join("agent.toml");
         write(&path, text.as_bytes())?;
-        let config = AgentConfig::load(&path, &Overrides::default())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let config = AgentConfig::load(&path, &Overrides::default()).map_err(Failure::usage)?;
         devices.restart();
         Ok((agent::run::run(&config, devices, &SystemClock), out))
     }
 
     fn agent_configuration(&self, base: &Path) -> Result<String, Failure> {
         let pins = self.running.service.identity.public().pins();
-        let pins = serde_json::to_vec(pins).map_err(|error| Failure::Usage(error.to_string()))?;
+        let pins = serde_json::to_vec(pins).map_err(Failure::usage)?;
         write(&base.join("pins.json"), &pins)?;
         let mut text = String::new();
         let lines = [
@@ -157,7 +157,7 @@ impl Stage {
             ("run_dir", base.join("run").display().to_string()),
         ];
         for (name, value) in lines {
-            writeln!(text, "{name} = {value:?}").map_err(|error| Failure::Usage(error.to_string()))?;
+            writeln!(text, "{name} = {value:?}").map_err(Failure::usage)?;
         }
         text.push_str("audience = \"https://demo.example\"\n");
         text.push_str(&format!("keys = [{KEY:?}]\nretries = 0\n"));
@@ -168,11 +168,7 @@ impl Stage {
     /// Checks the whole log of a copy, as a reviewer would.
     async fn log(&self) -> Result<Report, Failure> {
         let identity = self.running.service.identity.clone();
-        let certificate = identity
-            .public()
-            .certificate(Role::Log)
-            .map_err(|error| Failure::Usage(error.to_string()))?
-            .clone();
+        let certificate = identity.public().certificate(Role::Log).map_err(Failure::usage)?.clone();
         let database = self.scratch.0.join("service").join("store.db");
         let report = LogCopy::read(database, move |log| {
             let log_keys = [certificate];
@@ -186,7 +182,7 @@ impl Stage {
 async fn set() -> Result<Stage, Failure> {
     let scratch = Scratch::new()?;
     let now = clock::now()?;
-    let vendors = Vendors::new(now).map_err(|error| Failure::Usage(error.to_string()))?;
+    let vendors = Vendors::new(now).map_err(Failure::usage)?;
     let dir = scratch.0.join("service");
     init::init(&dir, Mode::Simulated).await?;
     fs::create_dir(scratch.0.join("endorsements"))
@@ -195,16 +191,18 @@ async fn set() -> Result<Stage, Failure> {
     let config = configuration(&scratch.0)?;
     let roots = super::roots::of_vendors(&vendors)?;
     let running = serve::start(&config, roots).await?;
-    let key = Secret::copied(&crypto::random::<32>().map_err(|error| Failure::Usage(error.to_string()))?);
+    let key = Secret::copied(&crypto::random::<32>().map_err(Failure::usage)?);
     let stage = Stage { scratch, vendors, running, key, mismatches: 0 };
-    println!("1. Two offline roots certify the service's keys; the service runs without them.");
-    println!("2. It listens on https://{} and has verified its audit log.", stage.running.addresses.guest);
+    print(&format!(
+        "1. Two offline roots certify the service's keys; the service runs without them.\n\
+         2. It listens on https://{} and has verified its audit log.\n",
+        stage.running.addresses.guest
+    ))?;
     enrol_policy_and_key(&stage, clock::now()?).await?;
-    println!(
-        "3. Tenant `{TENANT}` put the policy of policies/simulator.toml into force and enrolled the key"
-    );
-    println!("   `{KEY}`: 32 bytes, for one whole H100 in confidential mode under one measured image.");
-    println!();
+    print(&format!(
+        "3. Tenant `{TENANT}` put the policy of policies/simulator.toml into force and enrolled the key\n   \
+         `{KEY}`: 32 bytes, for one whole H100 in confidential mode under one measured image.\n\n"
+    ))?;
     Ok(stage)
 }
 
@@ -212,11 +210,8 @@ async fn enrol_policy_and_key(stage: &Stage, now: UnixSeconds) -> Result<(), Fai
     let service = &stage.running.service;
     let identity = service.identity.clone();
     let usage = |what: String| Failure::Usage(what);
-    let permit = |identity| Permit::local(identity, "claviger demo", None);
     let document = POLICY.as_bytes().to_vec();
-    let activated =
-        change(&service.store, identity.clone(), now, permit(&identity), Change::ActivatePolicy { document });
-    drop(activated.await.map_err(|error| usage(error.to_string()))?.into_reply());
+    changed(&service.store, &identity, "claviger demo", Change::ActivatePolicy { document }).await?;
     let context = KeyContext {
         store: identity.store(),
         mode: identity.mode(),
@@ -233,9 +228,7 @@ async fn enrol_policy_and_key(stage: &Stage, now: UnixSeconds) -> Result<(), Fai
     let row = enrol::enrol(&identity, &service.custodian, &context, &sealed, now)
         .await
         .map_err(|error| usage(error.to_string()))?;
-    let added = change(&service.store, identity.clone(), now, permit(&identity), Change::AddKey(row));
-    drop(added.await.map_err(|error| usage(error.to_string()))?.into_reply());
-    Ok(())
+    changed(&service.store, &identity, "claviger demo", Change::AddKey(row)).await
 }
 
 /// Makes a certificate for loopback, which the agents are told to trust.
@@ -251,7 +244,7 @@ fn configuration(dir: &Path) -> Result<Config, Failure> {
     let text = format!(
         "[service]\ndir = \"service\"\nissuer = \"https://claviger.demo\"\ndanger_simulated_vendors = true\n\
          [guest]\n{listener}[operator]\n{listener}[health]\nlisten = \"127.0.0.1:0\"\n\
-         [endorsements]\ndir = \"endorsements\"\n"
+         [endorsements]\ndir = \"endorsements\"\nlook_s = 0\n"
     );
     let path = dir.join("claviger.toml");
     write(&path, text.as_bytes())?;
@@ -259,29 +252,26 @@ fn configuration(dir: &Path) -> Result<Config, Failure> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    fs::write(path, bytes).map_err(|error| Failure::at(path, error))
 }
 
 fn private_folder(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    fs::DirBuilder::new().mode(0o700).create(path).map_err(|error| Failure::at(path, error))
 }
 
-fn tell_log(stage: &mut Stage, report: &Report) {
-    println!();
-    match (&report.signed, report.findings.first()) {
-        (Some(signed), None) => println!(
+fn tell_log(stage: &mut Stage, report: &Report) -> Result<(), Failure> {
+    let text = match (&report.signed, report.findings.first()) {
+        (Some(signed), None) => format!(
             "The audit log holds: {} entries, checked against the pinned roots; each answer above carried its receipt.",
             signed.size
         ),
         (_, first) => {
             stage.mismatches += 1;
-            println!("The audit log does not hold: {}", first.map(ToString::to_string).unwrap_or_default());
+            format!("The audit log does not hold: {}", first.map(ToString::to_string).unwrap_or_default())
         }
-    }
+    };
+    print(&format!("\n{text}\n"))
 }
 
 /// Tells an expected and a found code apart.

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use super::{Failure, Status, assemble, clock};
+use super::certify::Certify;
+use super::print::{print, tell};
+use super::{Failure, Status, assemble, block_on, clock};
 use crate::custody::folder;
-use crate::govern::{Change, Permit, change};
+use crate::govern::Change;
 use crate::protocol::role::Role;
 use crate::store::Store;
 use crate::wire::ids::Mode;
@@ -29,44 +31,33 @@ impl Init {
         let mode = if self.simulated { Mode::Simulated } else { Mode::Real };
         #[cfg(not(feature = "sim"))]
         let mode = Mode::Real;
-        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
-        let report = runtime.block_on(init(&self.dir, mode))?;
-        println!("identity made in {}", self.dir.display());
-        println!();
-        println!("Next:");
-        println!("1. Move the two root keys offline, to two places; the service runs without them:");
-        for file in &report.root_files {
-            println!("     {}", file.display());
-        }
-        println!("2. Pin these roots in every agent (`pins_file` in its configuration):");
-        let pins =
-            serde_json::to_string_pretty(&report.pins).map_err(|error| Failure::Usage(error.to_string()))?;
-        println!("{pins}");
-        println!("3. Write a configuration and run `claviger serve --config FILE`.");
-        println!();
-        println!(
-            "The certificates of the online keys end at {}; renew each before with \
-             `claviger identity certify --dir {} --roots DIR --role ROLE`.",
-            report.not_after,
-            self.dir.display()
-        );
-        Ok(Status::Good)
+        let report = block_on(init(&self.dir, mode))?;
+        let (dir, [a, b]) = (self.dir.display(), &report.root_files);
+        let pins = serde_json::to_string_pretty(&report.pins).map_err(Failure::usage)?;
+        Ok(tell(&format!(
+            "identity made in {dir}\n\nNext:\n\
+             1. Move the two root keys offline, to two places; the service runs without them:\n     {}\n     {}\n\
+             2. Pin these roots in every agent (`pins_file` in its configuration):\n{pins}\n\
+             3. Write a configuration and run `claviger serve --config FILE`.\n\n\
+             The certificates of the online keys end at {}; renew each before with \
+             `claviger identity certify --dir {dir} --roots DIR --role ROLE`.\n",
+            a.display(),
+            b.display(),
+            report.not_after
+        )))
     }
 }
 
 /// Makes identity and store.
 ///
-/// Errors: `Failure::Usage`, nothing overwritten.
+/// Errors: `Failure`, nothing overwritten.
 pub async fn init(dir: &std::path::Path, mode: Mode) -> Result<folder::InitReport, Failure> {
     let now = clock::now()?;
-    let report = folder::init(dir, mode, now).map_err(|error| Failure::Usage(error.to_string()))?;
+    let report = folder::init(dir, mode, now).map_err(Failure::usage)?;
     let identity = assemble::identity(dir)?;
     let opening = assemble::opening(&dir.join("store.db"), &identity);
     let store = Store::create(opening, identity.store(), mode).await.map_err(assemble::store_failure)?;
-    let permit = Permit::local(&identity, "claviger init", None);
-    let made = change(&store, identity, now, permit, Change::CreateStore).await;
-    made.map(|recorded| drop(recorded.into_reply()))
-        .map_err(|error| Failure::Unavailable(error.to_string()))?;
+    assemble::changed(&store, &identity, "claviger init", Change::CreateStore).await?;
     Ok(report)
 }
 
@@ -82,72 +73,9 @@ pub enum Identity {
 impl Identity {
     pub fn run(self) -> Result<Status, Failure> {
         match self {
-            Self::Certify(certify) => certify.run(),
+            Self::Certify(certify) => block_on(certify.run()),
             Self::Show(show) => show.run(),
         }
-    }
-}
-
-/// The roles by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RoleName {
-    Enrolment,
-    Log,
-    Reply,
-    Result,
-}
-
-impl RoleName {
-    fn role(self) -> Role {
-        match self {
-            Self::Enrolment => Role::Enrolment,
-            Self::Log => Role::Log,
-            Self::Reply => Role::Reply,
-            Self::Result => Role::Result,
-        }
-    }
-}
-
-#[derive(Args)]
-pub struct Certify {
-    /// The folder that `claviger init` made.
-    #[arg(long, value_name = "DIR")]
-    dir: PathBuf,
-    /// The folder that holds a root key, brought here for this command alone.
-    #[arg(long, value_name = "DIR")]
-    roots: PathBuf,
-    /// The role that gets a new key.
-    #[arg(long, value_enum)]
-    role: RoleName,
-    /// Days until the certificate ends.
-    #[arg(long, default_value_t = 90, value_name = "DAYS")]
-    days: u32,
-}
-
-impl Certify {
-    fn run(self) -> Result<Status, Failure> {
-        let now = clock::now()?;
-        let role = self.role.role();
-        let report = folder::certify(&self.dir, &self.roots, role, now, self.days)
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
-        runtime.block_on(async {
-            let identity = assemble::identity(&self.dir)?;
-            let opening = assemble::opening(&self.dir.join("store.db"), &identity);
-            let store = Store::open(opening).await.map_err(assemble::store_failure)?;
-            let certificate = identity
-                .public()
-                .certificate(role)
-                .map_err(|error| Failure::Usage(error.to_string()))?
-                .clone();
-            let permit = Permit::local(&identity, "claviger identity certify", None);
-            let made = change(&store, identity, now, permit, Change::RotateRole(certificate)).await;
-            made.map(|recorded| drop(recorded.into_reply()))
-                .map_err(|error| Failure::Unavailable(error.to_string()))
-        })?;
-        println!("role {} has a new key, in force {}", role.text(), report.window);
-        println!("restart the service to use it; agents need nothing, since the same roots certify it");
-        Ok(Status::Good)
     }
 }
 
@@ -163,18 +91,19 @@ pub struct Show {
 
 impl Show {
     fn run(self) -> Result<Status, Failure> {
-        let identity = assemble::identity(&self.dir)?;
-        let pins = serde_json::to_string_pretty(identity.public().pins())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        println!("{pins}");
-        if self.pins {
-            return Ok(Status::Good);
+        let (now, identity) = (clock::now()?, assemble::identity_of_any_date(&self.dir)?);
+        let mut text = serde_json::to_string_pretty(identity.public().pins()).map_err(Failure::usage)?;
+        text.push('\n');
+        for role in Role::ALL.into_iter().filter(|_| !self.pins) {
+            let window = identity.public().certificate(role).map_err(Failure::usage)?.window();
+            let state = match window.contains(now) {
+                true => "",
+                false if now < window.not_before => ", not begun",
+                false => ", ended",
+            };
+            text.push_str(&format!("{:<10} {window}{state}\n", role.text()));
         }
-        for role in Role::ALL {
-            if let Ok(certificate) = identity.public().certificate(role) {
-                println!("{:<10} {}", role.text(), certificate.window());
-            }
-        }
+        print(&text)?;
         Ok(Status::Good)
     }
 }

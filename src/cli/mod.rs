@@ -1,5 +1,8 @@
 //! The commands. Wires adapters to ports; the only room that prints.
 
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -12,6 +15,8 @@ mod assemble;
 mod audit;
 #[cfg(feature = "verifier")]
 mod catalogue;
+#[cfg(feature = "server")]
+mod certify;
 #[cfg(any(feature = "verifier", feature = "server"))]
 mod clock;
 #[cfg(feature = "server")]
@@ -26,6 +31,8 @@ mod files;
 mod init;
 #[cfg(feature = "measure")]
 mod measure;
+#[cfg(any(feature = "agent", feature = "server"))]
+mod lockdown;
 #[cfg(feature = "server")]
 mod operate;
 #[cfg(feature = "verifier")]
@@ -47,13 +54,13 @@ mod verify;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Verified and not contraindicated, or granted, or done.
-    Good = 0,
+    Good,
     /// Refused, contraindicated or denied.
-    Refused = 1,
+    Refused,
     /// Usage or configuration.
-    Usage = 2,
+    Usage,
     /// Undecided or unavailable: try again.
-    Undecided = 3,
+    Undecided,
 }
 
 impl From<Status> for ExitCode {
@@ -76,7 +83,19 @@ pub enum Failure {
     Unavailable(String),
 }
 
-impl std::fmt::Display for Failure {
+impl Failure {
+    /// Says what is wrong with the call or the configuration.
+    pub fn usage(what: impl Display) -> Self {
+        Self::Usage(what.to_string())
+    }
+
+    /// Says what is wrong with a file that was named.
+    pub fn at(path: &Path, what: impl Display) -> Self {
+        Self::Usage(format!("{}: {what}", path.display()))
+    }
+}
+
+impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Usage(text) | Self::Unavailable(text) => f.write_str(text),
@@ -189,11 +208,32 @@ pub fn run() -> ExitCode {
     match done {
         Ok(status) => status.into(),
         Err(failure) => {
-            eprintln!("claviger: {failure}");
+            complain(&failure);
             match failure {
                 Failure::Usage(_) => Status::Usage.into(),
                 Failure::Unavailable(_) => Status::Undecided.into(),
             }
         }
     }
+}
+
+/// Says on the standard error what went wrong. Where nobody listens there is nobody to tell, and nothing changes.
+fn complain(what: &impl Display) {
+    writeln!(std::io::stderr(), "claviger: {what}").ok();
+}
+
+/// Makes the runtime of a command.
+///
+/// Errors: `Failure::Usage` where the system gives no threads.
+#[cfg(feature = "server")]
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new().map_err(Failure::usage)
+}
+
+/// Does the work of a command to its end.
+///
+/// Errors: those of the work, and of `runtime`.
+#[cfg(feature = "server")]
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
 }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::config::Config;
-use super::{Failure, Status, assemble, clock, files};
+use super::print::{print, tell};
+use super::{Failure, Status, assemble, block_on, clock, files, lockdown};
 use crate::custody::folder;
-use crate::govern::{Change, Permit, change};
+use crate::govern::Change;
 use crate::identity::{Fresh, Identity};
 use crate::keys::{KeyContext, KeyRing as _, enrol};
 use crate::policy::document::Policy;
@@ -99,16 +100,8 @@ impl Local {
     }
 
     async fn change(&self, by: &str, what: Change) -> Result<(), Failure> {
-        let permit = Permit::local(&self.identity, by, None);
-        let made = change(&self.store, self.identity.clone(), clock::now()?, permit, what).await;
-        made.map(|recorded| drop(recorded.into_reply()))
-            .map_err(|error| Failure::Usage(format!("{error} ({})", error.code())))
+        assemble::changed(&self.store, &self.identity, by, what).await
     }
-}
-
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
-    runtime.block_on(work)
 }
 
 impl Key {
@@ -130,6 +123,8 @@ impl AddKey {
                     .to_string(),
             ));
         }
+        // Where memory cannot be locked, the key is in it for moments alone.
+        lockdown::lock_down()?;
         let secret = self.read()?;
         let now = clock::now()?;
         let (tenant, key) = (self.of.tenant.clone(), self.key.clone());
@@ -144,19 +139,18 @@ impl AddKey {
             selector: self.selector.clone().unwrap_or_else(|| self.key.to_string()),
             genesis: None,
         };
-        let wrong = |error: crate::keys::Error| Failure::Usage(format!("{error} ({})", error.code()));
+        let wrong = |error: crate::keys::Error| assemble::failure(&error, error.code());
         let public = local.identity.public();
-        let certificate =
-            public.certificate(Role::Enrolment).map_err(|error| Failure::Usage(error.to_string()))?;
+        let certificate = public.certificate(Role::Enrolment).map_err(Failure::usage)?;
         let enrolment =
             enrol::seal(public.pins(), certificate, now, context.clone(), &secret).map_err(wrong)?;
-        let custodian = folder::custodian(&local.config.service.dir, &local.identity)
-            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let custodian =
+            folder::custodian(&local.config.service.dir, &local.identity).map_err(Failure::usage)?;
         let row =
             enrol::enrol(&local.identity, &custodian, &context, &enrolment, now).await.map_err(wrong)?;
         local.change("claviger key add", Change::AddKey(row)).await?;
-        println!("key {} of tenant {}: version {} enrolled", self.key, self.of.tenant, context.version);
-        Ok(Status::Good)
+        let (key, tenant, version) = (&self.key, &self.of.tenant, context.version);
+        Ok(tell(&format!("key {key} of tenant {tenant}: version {version} enrolled\n")))
     }
 
     fn read(&self) -> Result<Secret, Failure> {
@@ -177,18 +171,13 @@ async fn list_keys(of: OfTenant) -> Result<Status, Failure> {
     let local = Local::open(&of.config).await?;
     let tenant = of.tenant.clone();
     let keys = local.store.read::<_, StoreError, _>(move |tx| crate::keys::KeyRing::keys(tx, &tenant));
-    println!("{:<40} {:>7} {:<10} {:<12} selector", "key", "version", "state", "custodian");
+    let mut text = format!("{:<40} {:>7} {:<10} {:<12} selector\n", "key", "version", "state", "custodian");
     for row in keys.await.map_err(assemble::store_failure)? {
-        let context = &row.context;
-        println!(
-            "{:<40} {:>7} {:<10} {:<12} {}",
-            context.key.text(),
-            context.version,
-            row.state.text(),
-            row.custodian,
-            context.selector
-        );
+        let KeyContext { key, version, selector, .. } = &row.context;
+        let (key, state, custodian) = (key.text(), row.state.text(), &row.custodian);
+        text.push_str(&format!("{key:<40} {version:>7} {state:<10} {custodian:<12} {selector}\n"));
     }
+    print(&text)?;
     Ok(Status::Good)
 }
 
@@ -209,14 +198,16 @@ fn parse(path: &std::path::Path) -> Result<(Vec<u8>, Policy), Failure> {
     Ok((bytes, policy))
 }
 
+fn warnings(policy: &Policy) -> String {
+    policy.lint().iter().map(|warning| format!("warning: {warning}\n")).collect()
+}
+
 impl CheckPolicy {
     fn run(self) -> Result<Status, Failure> {
         let (_, policy) = parse(&self.policy)?;
-        let digest = policy.digest().map_err(|error| Failure::Usage(error.to_string()))?;
-        println!("policy {} of tenant {}: {digest}", policy.name, policy.tenant);
-        for warning in policy.lint() {
-            println!("warning: {warning}");
-        }
+        let digest = policy.digest().map_err(Failure::usage)?;
+        let warnings = warnings(&policy);
+        print(&format!("policy {} of tenant {}: {digest}\n{warnings}", policy.name, policy.tenant))?;
         Ok(Status::Good)
     }
 }
@@ -225,14 +216,14 @@ impl ActivatePolicy {
     async fn run(self) -> Result<Status, Failure> {
         let (document, policy) = parse(&self.policy)?;
         let local = Local::open(&self.config).await?;
-        let digest = policy.digest().map_err(|error| Failure::Usage(error.to_string()))?;
-        for warning in policy.lint() {
-            println!("warning: {warning}");
-        }
+        let digest = policy.digest().map_err(Failure::usage)?;
+        // Before the change: whoever reads along may still end the command.
+        print(&warnings(&policy))?;
         local.change("claviger policy activate", Change::ActivatePolicy { document }).await?;
-        println!("policy {} of tenant {} is in force: {digest}", policy.name, policy.tenant);
-        println!("no approver has signed it; every result says so");
-        Ok(Status::Good)
+        Ok(tell(&format!(
+            "policy {} of tenant {} is in force: {digest}\nno approver has signed it; every result says so\n",
+            policy.name, policy.tenant
+        )))
     }
 }
 
@@ -240,11 +231,12 @@ async fn list_policies(of: OfTenant) -> Result<Status, Failure> {
     let local = Local::open(&of.config).await?;
     let tenant = of.tenant.clone();
     let active = local.store.read::<_, StoreError, _>(move |tx| tx.active(&tenant));
-    println!("{:<64} {:>8} name", "digest", "sequence");
+    let mut text = format!("{:<64} {:>8} name\n", "digest", "sequence");
     for activation in active.await.map_err(assemble::store_failure)? {
-        let active = in_force(activation).map_err(|error| Failure::Usage(error.to_string()))?;
+        let active = in_force(activation).map_err(Failure::usage)?;
         let (digest, name) = (Rules::<Fresh>::digest(&active), &Rules::<Fresh>::policy(&active).name);
-        println!("{:<64} {:>8} {name}", digest.to_string(), active.sequence());
+        text.push_str(&format!("{:<64} {:>8} {name}\n", digest.to_string(), active.sequence()));
     }
+    print(&text)?;
     Ok(Status::Good)
 }

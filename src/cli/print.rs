@@ -3,6 +3,8 @@
 use std::io::{self, Write as _};
 
 use super::Failure;
+#[cfg(feature = "server")]
+use super::{Status, complain};
 
 /// Writes text to the standard output. A reader that went away (`| head`) is no fault: the exit status still tells.
 ///
@@ -14,4 +16,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::Unavailable(format!("the result could not be written: {error}"))),
     }
+}
+
+/// Tells of a change that has happened. Where that cannot be written, the standard error says so; the change stands.
+#[cfg(feature = "server")]
+pub fn tell(text: &str) -> Status {
+    if let Err(failure) = print(text) {
+        complain(&failure);
+    }
+    Status::Good
 }

@@ -12,10 +12,9 @@ use tokio::task::JoinHandle;
 
 use super::assemble::{self, Embedded};
 use super::config::Config;
-use super::{Failure, Status, remembered};
+use super::{Failure, Status, lockdown, remembered};
 use crate::audit::ledger::Ledger as _;
 use crate::audit::verify::Remembered;
-use crate::custody::lockdown;
 use crate::http::{guest, health, listen, log, operator};
 use crate::release::service::Service;
 use crate::verify::Roots;
@@ -28,6 +27,8 @@ const TEND_S: u64 = 1;
 const REMEMBER_BEATS: u64 = 5;
 /// Looks between two sweeps.
 const SWEEP_BEATS: u64 = 10;
+/// Looks between two warnings of certificates that end: an hour.
+const WARN_BEATS: u64 = 3_600;
 /// Seconds for which windows of quotas are kept; the longest is a minute.
 const QUOTAS_KEPT_S: i64 = 3_600;
 
@@ -54,14 +55,13 @@ impl Serve {
             .json()
             .init();
         let config = Config::read(&self.config)?;
-        match lockdown::lock_down() {
-            Ok(lockdown::Memory::Locked) => {}
-            Ok(lockdown::Memory::Unlocked) => {
+        match lockdown::lock_down()? {
+            lockdown::Memory::Locked => {}
+            lockdown::Memory::Unlocked => {
                 tracing::warn!(
                     "memory is not locked; raise the limit on locked memory to keep secrets out of swap"
                 );
             }
-            Err(error) => return Err(Failure::Usage(error.to_string())),
         }
         #[cfg(feature = "danger-fault-points")]
         if let Some(point) = &self.danger_fault_point {
@@ -71,7 +71,7 @@ impl Serve {
             crate::release::fault::arm(point);
         }
         let roots = self.roots(&config)?;
-        let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Usage(error.to_string()))?;
+        let runtime = super::runtime()?;
         runtime.block_on(serve(config, roots))
     }
 
@@ -175,8 +175,7 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
         bind(config.operator.listen).await?,
         bind(config.health.listen).await?,
     ];
-    let address =
-        |listener: &TcpListener| listener.local_addr().map_err(|error| Failure::Usage(error.to_string()));
+    let address = |listener: &TcpListener| listener.local_addr().map_err(Failure::usage);
     let addresses = Addresses {
         guest: address(&listeners[0])?,
         operator: address(&listeners[1])?,
@@ -220,6 +219,7 @@ async fn tend(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut beat: u64 = 0;
+    warn(&service);
     loop {
         let stopping = tokio::select! {
             _ = stopped.changed() => true,
@@ -239,6 +239,17 @@ async fn tend(
         if beat.is_multiple_of(SWEEP_BEATS) {
             sweep(&service).await;
         }
+        if beat.is_multiple_of(WARN_BEATS) {
+            warn(&service);
+        }
+    }
+}
+
+/// Tells of certificates that end soon: once they have, nothing is released.
+fn warn(service: &Service<Embedded>) {
+    for ending in service.identity.ending(service.clock.now()) {
+        let (role, not_after) = (ending.role.text(), ending.not_after);
+        tracing::warn!(role, %not_after, "a certificate of the service ends; renew it with `identity certify`");
     }
 }
 

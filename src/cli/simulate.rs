@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Status, clock};
+use super::print::print;
+use super::{Failure, Status, clock, complain, roots};
 use crate::agent::devices::{DeviceError, Devices, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
@@ -59,18 +60,12 @@ impl Simulate {
         let now = clock::now()?;
         let vendors = Vendors::new(now).map_err(usage)?;
         let machine = Machine::new(&vendors, self.gpus).map_err(usage)?;
-        let (roots, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
-        for folder in [&self.dir, &roots, &endorsements] {
+        let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
+        for folder in [&self.dir, &anchors, &endorsements] {
             fs::create_dir(folder).map_err(|error| wrong(folder, &error))?;
         }
-        let anchors = [
-            ("ark.der", vendors.amd.ark_der()),
-            ("ask.der", vendors.amd.ask_der()),
-            ("nvidia-device.der", vendors.nvidia.device_root_der()),
-            ("nvidia-rim.der", vendors.nvidia.rim_root_der()),
-        ];
-        for (name, der) in anchors {
-            let path = roots.join(name);
+        for (name, der) in roots::SIMULATED.into_iter().zip(roots::of(&vendors)) {
+            let path = anchors.join(name);
             fs::write(&path, der).map_err(|error| wrong(&path, &error))?;
         }
         for (name, bytes) in machine.endorsements(&vendors, now).map_err(usage)?.named() {
@@ -81,12 +76,12 @@ impl Simulate {
         let listener = UnixListener::bind(&socket).map_err(|error| wrong(&socket, &error))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(|error| wrong(&socket, &error))?;
-        println!("SIMULATED machine with {} GPU ready at {}", self.gpus, socket.display());
+        print(&format!("SIMULATED machine with {} GPU ready at {}\n", self.gpus, socket.display()))?;
         let mut devices = SimDevices::new(&vendors, machine);
         for stream in listener.incoming() {
             let answered = stream.and_then(|stream| answer(stream, &mut devices));
             if let Err(error) = answered {
-                eprintln!("claviger simulate: {error}");
+                complain(&error);
             }
         }
         Ok(Status::Good)
@@ -94,7 +89,7 @@ impl Simulate {
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Usage(format!("{}: {error}", path.display()))
+    Failure::at(path, error)
 }
 
 /// Answers the calls of one agent until it closes the connection.

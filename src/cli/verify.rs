@@ -9,7 +9,7 @@ use super::output::{Format, Judged, in_order};
 use super::{Failure, Status, clock, files};
 use crate::endorse::pem;
 use crate::endorse::{Certificate, OcspResponse, Rim};
-use crate::policy::view::{CpuView, GpuView};
+use crate::policy::view::{GpuView, SnpView};
 use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default};
 use crate::verify::ocsp::Hold;
 use crate::verify::roots::AmdAnchors;
@@ -20,6 +20,9 @@ use crate::wire::{UnixSeconds, Untrusted, limits};
 
 mod claims;
 mod list;
+mod tdx;
+
+use tdx::VerifyTdx;
 
 /// The kinds of evidence.
 #[derive(Subcommand)]
@@ -27,6 +30,9 @@ pub enum Verify {
     /// Judge an AMD SEV-SNP report.
     #[command(after_help = SNP_HELP)]
     Snp(VerifySnp),
+    /// Judge an Intel TDX quote.
+    #[command(after_help = tdx::HELP)]
+    Tdx(VerifyTdx),
     /// Judge NVIDIA GPU evidence: a report with its chain, or an evidence list.
     #[command(after_help = GPU_HELP)]
     Gpu(VerifyGpu),
@@ -117,6 +123,7 @@ impl Verify {
     pub fn run(self) -> Result<Status, Failure> {
         match self {
             Self::Snp(verify) => verify.run(),
+            Self::Tdx(verify) => verify.run(),
             Self::Gpu(verify) => verify.run(),
         }
     }
@@ -145,8 +152,7 @@ impl VerifySnp {
             crate::evidence::snp::Report::parse(&report),
         );
         let appraisal = match part.shown() {
-            Some(snp) => appraise_snp_default(&CpuView::of(snp), part.checks())
-                .map_err(|error| Failure::Usage(error.to_string()))?,
+            Some(snp) => appraise_snp_default(&SnpView::of(snp), part.checks()).map_err(Failure::usage)?,
             None => Appraisal::none(),
         };
         let judged = Judged {
@@ -255,7 +261,7 @@ fn replace(roots: &mut Roots, certificate: Certificate) -> Result<Option<String>
     let Some(pinned) = place(roots, &certificate.subject_cn) else {
         return Err(Failure::Usage(format!(
             "--root: {} replaces nothing; expected the name of a pinned certificate such as ARK-Genoa, SEV-Genoa, \
-             NVIDIA Device Identity CA or NVIDIA CoRIM signing Root CA",
+             Intel SGX Root CA, NVIDIA Device Identity CA or NVIDIA CoRIM signing Root CA",
             foreign(&certificate.subject_cn)
         )));
     };
@@ -283,5 +289,6 @@ fn place<'a>(roots: &'a mut Roots, name: &str) -> Option<&'a mut Certificate> {
             return asvk.as_mut();
         }
     }
-    [&mut roots.nvidia_device, &mut roots.nvidia_rim].into_iter().find(|pinned| pinned.subject_cn == name)
+    let single = [&mut roots.intel, &mut roots.nvidia_device, &mut roots.nvidia_rim];
+    single.into_iter().find(|pinned| pinned.subject_cn == name)
 }

@@ -1,4 +1,4 @@
-//! What secret files and the process that holds them can be wrong in.
+//! What secret files can be wrong in.
 
 use std::path::{Path, PathBuf};
 
@@ -35,9 +35,6 @@ pub enum Error {
         path: PathBuf,
         what: String,
     },
-    Lockdown {
-        what: String,
-    },
     Missing {
         path: PathBuf,
     },
@@ -67,7 +64,6 @@ impl Error {
             Self::ForeignOwner { .. } | Self::TooOpen { .. } => Code::CustodyFileTooOpen,
             Self::Identity { error, .. } => error.code(),
             Self::Io { .. } => Code::CustodyIo,
-            Self::Lockdown { .. } => Code::LockdownFailed,
             Self::Missing { .. } | Self::RootMissing { .. } => Code::CustodyFileMissing,
             Self::NotPlain { .. } => Code::CustodyFileNotPlain,
         }
@@ -116,7 +112,6 @@ impl std::fmt::Display for Error {
             }
             Self::Identity { path, error } => write!(f, "{}: {error}", shown(path)),
             Self::Io { path, what } => write!(f, "{} cannot be used: {what}", shown(path)),
-            Self::Lockdown { what } => write!(f, "the process cannot be locked down: {what}"),
             Self::Missing { path } => write!(f, "{} is missing", shown(path)),
             Self::NotPlain { path, expected } => {
                 write!(f, "expected {} to be a {expected}, not a link or another thing", shown(path))

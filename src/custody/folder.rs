@@ -93,6 +93,16 @@ pub fn init(dir: &Path, mode: Mode, now: UnixSeconds) -> Result<InitReport, Erro
 /// `Io`; `Identity` for a file that does not have its form, belongs elsewhere, or whose certificate does
 /// not hold.
 pub fn load(dir: &Path, now: UnixSeconds) -> Result<Identity, Error> {
+    let identity = load_of_any_date(dir)?;
+    identity.check(now).map_err(|error| Error::of(dir.join(SERVICE).join(SERVICE_FILE), error))?;
+    Ok(identity)
+}
+
+/// Loads the identity of `dir` as `load` does, whether or not its certificates are in force: see
+/// `Identity::of_any_date`.
+///
+/// Errors: as `load`, but for what dates say.
+pub fn load_of_any_date(dir: &Path) -> Result<Identity, Error> {
     let service = Dir::open(dir)?.child(SERVICE)?;
     service.lock(false)?;
     let public = read_public(&service)?;
@@ -101,7 +111,7 @@ pub fn load(dir: &Path, now: UnixSeconds) -> Result<Identity, Error> {
     let wrong = |name: &str, error| Error::of(service.path(name), error);
     let secret = read_key(&service, SECRET_FILE, KeyKind::Service, public.pins())?;
     let secret = ServiceSecret::kept(&secret).map_err(|error| wrong(SECRET_FILE, error))?;
-    Identity::new(public, &roles, &secret, now).map_err(|error| wrong(SERVICE_FILE, error))
+    Identity::of_any_date(public, &roles, &secret).map_err(|error| wrong(SERVICE_FILE, error))
 }
 
 /// Opens the embedded custodian of a loaded identity: that of the file for a real store, that of memory for

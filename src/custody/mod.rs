@@ -8,7 +8,6 @@ mod disk;
 pub mod error;
 pub mod file;
 pub mod folder;
-pub mod lockdown;
 pub mod memory;
 mod wrapping;
 

@@ -1,4 +1,4 @@
-//! X.509 certificates as the vendors write them: AMD's, NVIDIA's, OCSP responders'.
+//! X.509 certificates as the vendors write them: AMD's, Intel's, NVIDIA's, OCSP responders'.
 
 use std::ops::Range;
 
@@ -8,12 +8,14 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo, X509Version};
 
 use super::error::Error;
-use crate::wire::crypto::{self, P384_POINT_LEN};
+use crate::wire::crypto::{self, P256_POINT_LEN, P384_POINT_LEN};
 use crate::wire::{Digest, UnixSeconds, Window, limits};
 
 const OID_EC: &str = "1.2.840.10045.2.1";
+const OID_P256: &str = "1.2.840.10045.3.1.7";
 const OID_P384: &str = "1.3.132.0.34";
 const OID_RSA: &str = "1.2.840.113549.1.1.1";
+const OID_ECDSA_SHA256: &str = "1.2.840.10045.4.3.2";
 const OID_ECDSA_SHA384: &str = "1.2.840.10045.4.3.3";
 const OID_RSA_PSS: &str = "1.2.840.113549.1.1.10";
 
@@ -29,6 +31,8 @@ const PSS_TRAILER: &[u8] = &[0xa3, 0x03, 0x02, 0x01, 0x01];
 /// A public key of one of the kinds that vendors use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublicKey {
+    /// An uncompressed P-256 point, as Intel's keys are.
+    P256([u8; P256_POINT_LEN]),
     /// An uncompressed P-384 point.
     P384([u8; P384_POINT_LEN]),
     /// A PKCS#1 `RSAPublicKey` of 4096 bits.
@@ -38,6 +42,7 @@ pub enum PublicKey {
 /// The signature algorithms that vendors use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureAlgorithm {
+    EcdsaSha256,
     EcdsaSha384,
     /// RSASSA-PSS, SHA-384, MGF1-SHA-384, salt 48.
     RsaPssSha384,
@@ -89,13 +94,13 @@ pub struct KeyUsage {
 impl Certificate {
     /// Parses one certificate.
     ///
-    /// Shape: DER of an X.509 v3 certificate, at most `CERTIFICATE_LEN_MAX` bytes, nothing trailing; key P-384 or
-    /// RSA-4096; signed with ecdsa-with-SHA384 or RSASSA-PSS SHA-384. Serial 0 is taken (AMD's leaves have it), and so
-    /// is a GeneralizedTime before 2050 (some NVIDIA certificates have it).
+    /// Shape: DER of an X.509 v3 certificate, at most `CERTIFICATE_LEN_MAX` bytes, nothing trailing; key P-256,
+    /// P-384 or RSA-4096; signed with ecdsa-with-SHA256, ecdsa-with-SHA384 or RSASSA-PSS SHA-384. Serial 0 is taken
+    /// (AMD's leaves have it), and so is a GeneralizedTime before 2050 (some NVIDIA certificates have it).
     ///
     /// Errors: `CertificateLength`, `CertificateSyntax`, `CertificateKey`, `CertificateAlgorithm`.
     ///
-    /// Source: RFC 5280; AMD 57230; NVIDIA's published chains.
+    /// Source: RFC 5280; AMD 57230; Intel's PCK certificate specification; NVIDIA's published chains.
     pub fn from_der(der: &[u8]) -> Result<Self, Error> {
         if der.len() > limits::CERTIFICATE_LEN_MAX {
             return Err(Error::CertificateLength { len: der.len() });
@@ -160,6 +165,20 @@ impl Certificate {
             .collect()
     }
 
+    /// Gives the certificate back unless P-256 or SHA-256 is in it, which Intel alone uses: a vendor whose chains are
+    /// stronger must not gain a weaker link.
+    ///
+    /// Errors: `CertificateKey`, `CertificateAlgorithm`.
+    pub(super) fn without_p256(self) -> Result<Self, Error> {
+        match (&self.key, self.algorithm) {
+            (PublicKey::P256(_), _) => Err(Error::CertificateKey { oid: OID_P256.to_string() }),
+            (_, SignatureAlgorithm::EcdsaSha256) => {
+                Err(Error::CertificateAlgorithm { oid: OID_ECDSA_SHA256.to_string() })
+            }
+            (PublicKey::P384(_) | PublicKey::Rsa4096(_), _) => Ok(self),
+        }
+    }
+
     /// Returns the bytes as they came.
     pub fn der(&self) -> &[u8] {
         &self.der
@@ -188,6 +207,7 @@ impl Certificate {
 pub(super) fn signature_algorithm(algorithm: &AlgorithmIdentifier<'_>) -> Result<SignatureAlgorithm, Error> {
     let oid = algorithm.algorithm.to_id_string();
     match (oid.as_str(), &algorithm.parameters) {
+        (OID_ECDSA_SHA256, None) => Ok(SignatureAlgorithm::EcdsaSha256),
         (OID_ECDSA_SHA384, None) => Ok(SignatureAlgorithm::EcdsaSha384),
         (OID_RSA_PSS, Some(parameters)) => {
             let spelled = [PSS_SHA384, PSS_TRAILER].concat();
@@ -211,14 +231,15 @@ fn public_key(spki: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, Error> {
     match oid.as_str() {
         OID_EC => {
             let curve = spki.algorithm.parameters.as_ref().and_then(|any| any.as_oid().ok());
-            if curve.is_none_or(|curve| curve.to_id_string() != OID_P384) {
+            let curve = curve.map(|curve| curve.to_id_string());
+            if bits.data.first() != Some(&0x04) {
                 return Err(other());
             }
-            let point: [u8; P384_POINT_LEN] = bits.data.as_ref().try_into().map_err(|_| other())?;
-            if point[0] != 0x04 {
-                return Err(other());
+            match curve.as_deref() {
+                Some(OID_P256) => bits.data.as_ref().try_into().map(PublicKey::P256).map_err(|_| other()),
+                Some(OID_P384) => bits.data.as_ref().try_into().map(PublicKey::P384).map_err(|_| other()),
+                _ => Err(other()),
             }
-            Ok(PublicKey::P384(point))
         }
         OID_RSA => match spki.parsed() {
             Ok(x509_parser::public_key::PublicKey::RSA(key)) if key.key_size() == 4096 => {

@@ -19,6 +19,10 @@ pub enum Error {
     CertificateSyntax {
         what: String,
     },
+    /// The container, or a member that has no error of its own.
+    Collateral {
+        what: String,
+    },
     CrlLength {
         len: usize,
     },
@@ -46,8 +50,26 @@ pub enum Error {
         offset: usize,
         expected: &'static str,
     },
+    /// The SGX extension of a PCK certificate, with the offset in it.
+    Pck {
+        offset: usize,
+        expected: &'static str,
+    },
+    PckComponents {
+        components: [u8; 16],
+        cpusvn: [u8; 16],
+    },
     Pem {
         what: String,
+    },
+    QeIdentity {
+        offset: usize,
+        expected: &'static str,
+    },
+    /// The identity of another enclave, or of a version that is not known.
+    QeIdentityKind {
+        what: &'static str,
+        actual: String,
     },
     RimLength {
         len: usize,
@@ -55,6 +77,19 @@ pub enum Error {
     RimSyntax {
         offset: usize,
         expected: String,
+    },
+    TcbInfo {
+        offset: usize,
+        expected: &'static str,
+    },
+    /// TCB info of another TEE, or of a version that is not known.
+    TcbInfoKind {
+        what: &'static str,
+        actual: String,
+    },
+    TcbStatus {
+        what: &'static str,
+        actual: String,
     },
     VekAlgorithm {
         expected: &'static str,
@@ -85,7 +120,15 @@ impl Error {
             | Self::CertificateLength { .. }
             | Self::CertificateSyntax { .. }
             | Self::Pem { .. } => Code::CertificateMalformed,
+            Self::Collateral { .. } => Code::TdxCollateralMalformed,
             Self::CrlLength { .. } | Self::CrlSyntax { .. } => Code::SnpCrlMalformed,
+            Self::Pck { .. } => Code::TdxPckMalformed,
+            Self::PckComponents { .. } => Code::TdxPckComponentsContradict,
+            Self::QeIdentity { .. } => Code::TdxQeIdentityMalformed,
+            Self::QeIdentityKind { .. } => Code::TdxQeIdentityKind,
+            Self::TcbInfo { .. } => Code::TdxTcbInfoMalformed,
+            Self::TcbInfoKind { .. } => Code::TdxTcbInfoKind,
+            Self::TcbStatus { .. } => Code::TdxTcbStatusUnknown,
             Self::VekAlgorithm { .. } => Code::SnpVekAlgorithm,
             Self::VekCriticalExtension { .. } => Code::SnpVekCriticalExtension,
             Self::VekExtensionEncoding { .. } => Code::SnpVekExtensionEncoding,
@@ -117,6 +160,7 @@ impl std::fmt::Display for Error {
                 )
             }
             Self::CertificateSyntax { what } => write!(f, "expected {what} in the certificate"),
+            Self::Collateral { what } => write!(f, "expected {what} in the collateral"),
             Self::CrlLength { len } => {
                 write!(f, "expected a revocation list of at most {} bytes; {len} given", limits::CRL_LEN_MAX)
             }
@@ -128,7 +172,29 @@ impl std::fmt::Display for Error {
             Self::GpuChainExtension { what } => {
                 write!(f, "expected a well-formed {what} in the leaf certificate")
             }
+            Self::Pck { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the SGX extension")
+            }
+            Self::PckComponents { components, cpusvn } => write!(
+                f,
+                "expected component SVNs equal to CPUSVN {}; {} given",
+                hex::encode(cpusvn),
+                hex::encode(components)
+            ),
             Self::Pem { what } => write!(f, "expected {what} in the PEM text"),
+            Self::QeIdentity { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the QE identity")
+            }
+            Self::QeIdentityKind { what, actual } => {
+                write!(f, "expected a QE identity of id TD_QE and version 2 or 3; {what} is {actual}")
+            }
+            Self::TcbInfo { offset, expected } => {
+                write!(f, "expected {expected} at offset {offset} of the TCB info")
+            }
+            Self::TcbInfoKind { what, actual } => {
+                write!(f, "expected a TCB info of id TDX, version 3 and tcbType 0; {what} is {actual}")
+            }
+            Self::TcbStatus { what, actual } => write!(f, "expected a known status {what}; {actual} given"),
             Self::VekAlgorithm { expected } => write!(f, "expected {expected} in the certificate"),
             Self::VekCriticalExtension { oid } => {
                 write!(f, "expected no critical extension in the certificate; {} is one", foreign(oid))

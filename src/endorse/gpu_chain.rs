@@ -123,6 +123,8 @@ impl Chain {
     pub fn from_pem(text: &[u8]) -> Result<Self, Error> {
         let inner = |error: Error| Error::GpuChain { what: error.to_string() };
         let list = Certificate::list_from_pem(text, limits::GPU_CHAIN_LEN_MAX).map_err(inner)?;
+        let list = list.into_iter().map(Certificate::without_p256).collect::<Result<Vec<_>, _>>();
+        let list = list.map_err(inner)?;
         let count = list.len();
         let list: [Certificate; CHAIN_COUNT] = list.try_into().map_err(|_| Error::GpuChainCount { count })?;
         let [leaf, brom, provisioner, identity, root] = list;
@@ -223,7 +225,7 @@ pub fn key_ids(certificate: &Certificate) -> (Option<Vec<u8>>, Option<Vec<u8>>) 
 fn point(certificate: &Certificate) -> Option<&[u8; P384_POINT_LEN]> {
     match &certificate.key {
         PublicKey::P384(point) => Some(point),
-        PublicKey::Rsa4096(_) => None,
+        PublicKey::P256(_) | PublicKey::Rsa4096(_) => None,
     }
 }
 

@@ -216,7 +216,8 @@ impl OcspResponse {
         let mut explicit = basic.inside(0xa0, "certs")?;
         let mut certificates = explicit.inside(SEQUENCE, "certificates")?;
         explicit.finish()?;
-        let responder = Certificate::from_der(certificates.whole(SEQUENCE, "a certificate")?)?;
+        let responder =
+            Certificate::from_der(certificates.whole(SEQUENCE, "a certificate")?)?.without_p256()?;
         certificates.finish()?;
         if !basic.at_end() {
             return Err(basic.wrong("nothing more").into());
@@ -272,6 +273,7 @@ impl From<NotDer> for Error {
 
 fn key_bytes(certificate: &Certificate) -> &[u8] {
     match &certificate.key {
+        PublicKey::P256(point) => point,
         PublicKey::P384(point) => point,
         PublicKey::Rsa4096(key) => key,
     }

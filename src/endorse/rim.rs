@@ -314,7 +314,7 @@ fn certificate(walk: &mut Walk<'_>) -> Result<Certificate, Error> {
     let joined: String = walk.text()?.unwrap_or_default().split('\n').collect();
     let der = STANDARD.decode(joined).map_err(|_| walk.wrong("a certificate as base64"))?;
     walk.end("ds:X509Certificate")?;
-    Certificate::from_der(&der)
+    Certificate::from_der(&der)?.without_p256()
 }
 
 /// Reads a decimal number as it is written in one way only.

@@ -105,7 +105,7 @@ fn permitted(permit: &Permit, tenant: &TenantId) -> Result<(), Error> {
     }
 }
 
-/// Puts a policy into force beside the others of its tenant, none of which may select a key of its.
+/// Puts a policy into force beside the others of its tenant, none of which may select a key or list an audience of its.
 fn activate<T: GovernTx>(
     txn: &mut Txn<'_, T>,
     now: UnixSeconds,

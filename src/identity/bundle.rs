@@ -169,6 +169,20 @@ impl Identity {
         service: &ServiceSecret,
         now: UnixSeconds,
     ) -> Result<Self, Error> {
+        let identity = Self::of_any_date(public, roles, service)?;
+        identity.check(now)?;
+        Ok(identity)
+    }
+
+    /// Puts the keys together as `new` does, whether or not the certificates are in force: for those who renew them
+    /// or ask when they end. A service is never run with it.
+    ///
+    /// Errors: those of `new`, but for `RoleEnded` and `RoleNotBegun`.
+    pub fn of_any_date(
+        public: ServiceFile,
+        roles: &[RoleSecret],
+        service: &ServiceSecret,
+    ) -> Result<Self, Error> {
         let (mode, store) = (public.pins.mode, public.pins.store);
         let private = |role| {
             let certified = &public.certificate(role)?.public_key;
@@ -186,7 +200,10 @@ impl Identity {
             row: service.row_key(mode, store)?,
             public,
         };
-        identity.check(now)?;
+        for role in Role::ALL {
+            let certificate = identity.public.certificate(role)?;
+            check_role(&identity.public.pins, certificate, role, certificate.not_before)?;
+        }
         Ok(identity)
     }
 

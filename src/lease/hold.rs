@@ -97,9 +97,7 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         return refuse(granted, Code::GpuEvidenceMissing, None, false);
     }
     let tenant = claims.bundle().head().tenant.clone();
-    let chip = claims.cpu().map(|cpu| match cpu {
-        Cpu::Snp(snp) => crypto::sha256(&[&snp.report.chip_id]),
-    });
+    let chip = claims.cpu().map(Cpu::machine);
     let ports = txn.ports();
     let subject = Subject { tenant: &tenant, keys: granted.keys(), chip: chip.as_ref(), pdis: &pdis };
     if ports.frozen(subject)?.is_some() {
@@ -248,10 +246,7 @@ pub fn instance_key_digest(key: &[u8]) -> Digest<32> {
 fn instance(claims: &Claims<crate::identity::Fresh>) -> Instance {
     Instance {
         key: instance_key_digest(&claims.bundle().head().instance_key),
-        report_id: match claims.cpu() {
-            Some(Cpu::Snp(snp)) => Some(snp.report.report_id).filter(|id| !id.is_zero()),
-            None => None,
-        },
+        report_id: claims.cpu().and_then(Cpu::guest_id),
     }
 }
 

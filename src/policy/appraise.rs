@@ -3,17 +3,19 @@
 use serde::Serialize;
 
 use super::catalogue::{Catalogue, Risk};
-use super::document::{Acceptable, Acceptance, Policy, Smt, SnpPlatform};
+use super::document::{Acceptable, Acceptance, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxPlatform};
 use super::error::Error;
 use super::floor::{self, Stated};
 use super::reason::{self, Reason};
-use super::view::{CpuView, GpuView, View};
+use super::view::{CpuView, GpuView, SnpView, TdxView, View};
 use crate::verify::Subject;
-use crate::verify::terms::{Line, SnpFields};
+use crate::verify::terms::{EventType, Line, SnpFields};
+use crate::wire::code::Family;
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
 
 mod gpu;
 mod snp;
+mod tdx;
 
 /// Status of an appraisal, in the words of EAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -34,12 +36,14 @@ pub struct Appraisal {
     reasons: Vec<Reason>,
     /// What is acceptable and deserves a look.
     warnings: Vec<Reason>,
+    /// Who states the combination of the first GPU as supported; `None` where nobody does.
+    support: Option<Support>,
 }
 
 impl Appraisal {
     /// Appraises nothing: evidence that does not parse has no claims.
     pub fn none() -> Self {
-        Self { status: Status::None, reasons: Vec::new(), warnings: Vec::new() }
+        Self { status: Status::None, reasons: Vec::new(), warnings: Vec::new(), support: None }
     }
 
     /// An appraisal that could not be made refuses.
@@ -53,7 +57,7 @@ impl Appraisal {
             (true, false) => Status::Warning,
             (true, true) => Status::Affirming,
         };
-        Self { status, reasons, warnings }
+        Self { status, reasons, warnings, support: None }
     }
 
     /// Returns the status.
@@ -69,6 +73,11 @@ impl Appraisal {
     /// Returns what is acceptable and deserves a look.
     pub fn warnings(&self) -> &[Reason] {
         &self.warnings
+    }
+
+    /// Returns who states the combination of the first GPU as supported; `None` where nobody does.
+    pub fn support(&self) -> Option<&Support> {
+        self.support.as_ref()
     }
 
     /// Returns the codes of reasons, then of warnings, each once.
@@ -89,7 +98,7 @@ fn failed_appraisals(subject: Subject, checks: &Checks) -> Vec<Reason> {
 /// Milan is refused, since no policy accepts its risk here. SMT gives a warning.
 ///
 /// Errors: those of `Catalogue::embedded`.
-pub fn appraise_snp_default(view: &CpuView<'_>, checks: &Checks) -> Result<Appraisal, Error> {
+pub fn appraise_snp_default(view: &SnpView<'_>, checks: &Checks) -> Result<Appraisal, Error> {
     let catalogue = Catalogue::embedded()?;
     let defaults = SnpPlatform {
         lines: Line::ALL.to_vec(),
@@ -110,6 +119,28 @@ pub fn appraise_snp_default(view: &CpuView<'_>, checks: &Checks) -> Result<Appra
     reasons.extend(failed_appraisals(Subject::Cpu, checks));
     reasons.extend(snp::platform(view, &defaults, Acceptance::Refused));
     Ok(Appraisal::of(reasons, snp::warnings(view.report)))
+}
+
+/// Appraises an Intel TDX guest under the strict defaults, without measurement rules: attributes under which a TD is
+/// trusted, no service TD, no feature that records what it runs, a TCB that is up to date.
+///
+/// Where nothing speaks against it and nobody rated its TCB, it is not appraised: `affirming` would say that somebody
+/// did.
+pub fn appraise_tdx_default(view: &TdxView<'_>, checks: &Checks, now: UnixSeconds) -> Appraisal {
+    let mut reasons = floor::tdx(view.report);
+    let known = |reasons: &[Reason], found: &Reason| reasons.iter().any(|reason| reason.code == found.code);
+    for failed in failed_appraisals(Subject::Cpu, checks) {
+        if !known(&reasons, &failed) {
+            reasons.push(failed);
+        }
+    }
+    // What was not at hand is the verdict's to say.
+    let wrong = |reason: &Reason| reason.code.family() != Family::Unavailable;
+    reasons.extend(tdx::platform(view, &TdxPlatform::default(), now).into_iter().filter(wrong));
+    match reasons.is_empty() && view.tcb.is_none() {
+        true => Appraisal::none(),
+        false => Appraisal::of(reasons, Vec::new()),
+    }
 }
 
 /// Appraises one GPU under the strict defaults: reference values, and the mode that its signed signs name.
@@ -136,38 +167,61 @@ pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
 /// Errors: those of `Catalogue::embedded`.
 pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Appraisal, Error> {
     let catalogue = Catalogue::embedded()?;
-    let rules = &policy.cpu.snp;
     let stated = Stated {
-        vmpl: rules.platform.vmpl,
+        vmpl: policy.cpu.snp.as_ref().map_or(0, |rules| rules.platform.vmpl),
         gpus: policy.gpu.count,
         allow_virtualization_none: policy.gpu.allow_virtualization_none,
     };
     let mut reasons = floor::refusals(view, stated);
     let mut warnings = Vec::new();
-    if let Some(cpu) = &view.cpu {
-        let milan = policy.acceptance(Acceptable::MilanRootExtraction, now);
-        reasons.extend(snp::platform(cpu, &rules.platform, milan));
-        reasons.extend(snp::code(cpu.report, &rules.code));
-        reasons.extend(snp::workload(cpu.report, &rules.workload));
-        if rules.platform.smt == Smt::Allow {
-            warnings.extend(snp::warnings(cpu.report));
+    match (&view.cpu, &policy.cpu.snp, &policy.cpu.tdx) {
+        (None, _, _) => {}
+        (Some(CpuView::Snp(cpu)), Some(rules), _) => {
+            let milan = policy.acceptance(Acceptable::MilanRootExtraction, now);
+            reasons.extend(snp::platform(cpu, &rules.platform, milan));
+            reasons.extend(snp::code(cpu.report, &rules.code));
+            reasons.extend(snp::workload(cpu.report, &rules.workload));
+            if rules.platform.smt == Smt::Allow {
+                warnings.extend(snp::warnings(cpu.report));
+            }
         }
+        (Some(CpuView::Tdx(cpu)), _, Some(rules)) => {
+            reasons.extend(tdx::platform(cpu, &rules.platform, now));
+            reasons.extend(tdx::code(cpu, &rules.code));
+            reasons.extend(tdx::workload(cpu, &rules.workload));
+            if policy.binding.least_grade == Grade::MeasuredEvent {
+                reasons.extend(tdx::recorded(cpu));
+            }
+            warnings.extend(tdx::warnings(cpu));
+        }
+        (Some(CpuView::Snp(_)), None, _) => reasons.push(not_listed("cpu.tdx", "SEV-SNP")),
+        (Some(CpuView::Tdx(_)), _, None) => reasons.push(not_listed("cpu.snp", "Intel TDX")),
     }
+    let mut supported = None;
     for (at, shown) in view.gpus.iter().enumerate() {
         if let Some(shown) = shown {
             reasons.extend(gpu::device(Subject::Gpu(at), shown, &policy.gpu));
-            reasons.extend(gpu::combination(Subject::Gpu(at), view, shown, &policy.gpu, catalogue));
+            match gpu::support(view, shown, &policy.gpu, catalogue) {
+                Some(support) => supported = supported.or(Some(support)),
+                None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
+            }
         }
     }
     reasons.extend(request(policy, view));
     warnings.extend(gpu::warnings(view));
-    Ok(Appraisal::of(reasons, warnings))
+    Ok(Appraisal { support: supported, ..Appraisal::of(reasons, warnings) })
+}
+
+/// A policy says nothing of this family of CPUs, so that no guest of it is what the policy names.
+fn not_listed(section: &str, actual: &str) -> Reason {
+    let expected = format!("a guest of the section {section} alone");
+    Reason::new(Subject::Cpu, Code::CpuKindNotListed).expected(expected).actual(actual)
 }
 
 /// What the head asks for beside keys.
 fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| covers(policy, key)) {
+    if view.head.tenant != policy.tenant || !view.head.keys.iter().all(|key| policy.covers(key)) {
         let asked: Vec<&str> = view.head.keys.iter().map(|key| key.text()).collect();
         reasons.push(
             Reason::new(Subject::Request, Code::PolicyNoMatch)
@@ -190,11 +244,6 @@ fn request(policy: &Policy, view: &View<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// Tells whether a policy selects a key.
-pub(super) fn covers(policy: &Policy, key: &crate::wire::ids::KeyId) -> bool {
-    policy.keys.iter().any(|selector| selector.covers(key))
-}
-
 /// Whether a combination is one that vendors state as supported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "support", rename_all = "snake_case")]
@@ -203,15 +252,6 @@ pub enum Support {
     Listed { source: String, dated: String },
     /// Not listed, and named by the policy.
     NamedByPolicy,
-}
-
-/// Finds the support status of the only GPU of a granted request.
-///
-/// Errors: those of `Catalogue::embedded`. `None` for a combination that neither lists.
-pub(super) fn support(policy: &Policy, view: &View<'_>) -> Result<Option<Support>, Error> {
-    let catalogue = Catalogue::embedded()?;
-    let Some(shown) = view.gpus.iter().flatten().next() else { return Ok(None) };
-    Ok(gpu::support(view, shown, &policy.gpu, catalogue))
 }
 
 /// Lists the risks that remain after a grant under this policy.
@@ -227,23 +267,14 @@ pub(super) fn residual_risks(
         Risk::GuestRootSpeaksForAgent,
         Risk::OtherLedger,
         Risk::PhysicalInterposer,
-        Risk::SnpNoRuntimeRegister,
         Risk::StateAfterRelease,
         // The log removes it where witnesses signed.
         Risk::Unwitnessed,
     ];
-    if let Some(cpu) = &view.cpu {
-        let report: &SnpFields = cpu.report;
-        let hidden = report.platform_info.ciphertext_hiding() && report.policy.ciphertext_hiding();
-        let mut remains = |on: bool, risk| {
-            if on {
-                risks.push(risk)
-            }
-        };
-        remains(!hidden, Risk::CiphertextVisible);
-        remains(report.platform_info.smt(), Risk::SmtSibling);
-        remains(cpu.line == Some(Line::Milan), Risk::MilanRootExtraction);
-        remains(report.signer == crate::verify::terms::Signer::Vlek, Risk::VlekNamesNoChip);
+    match &view.cpu {
+        Some(CpuView::Snp(cpu)) => risks.extend(snp_risks(cpu)),
+        Some(CpuView::Tdx(cpu)) => risks.extend(tdx_risks(policy, cpu)),
+        None => {}
     }
     for (acceptable, risk) in
         [(Acceptable::AmdCrlStale, Risk::AmdCrlStale), (Acceptable::RimSignerOnHold, Risk::RimSignerOnHold)]
@@ -258,4 +289,36 @@ pub(super) fn residual_risks(
     }
     risks.sort_unstable();
     risks
+}
+
+/// Picks the risks that remain.
+fn remaining<const N: usize>(risks: [(bool, Risk); N]) -> impl Iterator<Item = Risk> {
+    risks.into_iter().filter(|(remains, _)| *remains).map(|(_, risk)| risk)
+}
+
+fn snp_risks(cpu: &SnpView<'_>) -> impl Iterator<Item = Risk> {
+    let report: &SnpFields = cpu.report;
+    let hidden = report.platform_info.ciphertext_hiding() && report.policy.ciphertext_hiding();
+    remaining([
+        (true, Risk::SnpNoRuntimeRegister),
+        (!hidden, Risk::CiphertextVisible),
+        (report.platform_info.smt(), Risk::SmtSibling),
+        (cpu.line == Some(Line::Milan), Risk::MilanRootExtraction),
+        (report.signer == crate::verify::terms::Signer::Vlek, Risk::VlekNamesNoChip),
+    ])
+}
+
+fn tdx_risks(policy: &Policy, cpu: &TdxView<'_>) -> impl Iterator<Item = Risk> {
+    let configuration = cpu.pck.and_then(|pck| pck.configuration);
+    let tables = EventType::PLATFORM_CONFIG_FLAGS;
+    let unpinned = policy.cpu.tdx.as_ref().is_some_and(|rules| match &rules.code.rtmr0 {
+        RegisterValue::Events(events) => events.others.contains(&tables),
+        RegisterValue::Digests(_) => false,
+    });
+    remaining([
+        (configuration.is_some_and(|known| known.smt_enabled), Risk::SmtSibling),
+        (unpinned, Risk::HostAcpiTables),
+        (cpu.report.service_td().is_some(), Risk::ServiceTd),
+        (cpu.tcb.is_some_and(|tcb| tcb.status.code().is_some()), Risk::TdxTcbAccepted),
+    ])
 }

@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::document::TcbFloor;
-use super::document::{read_architecture, read_floor, read_line};
+use super::document::{read_architecture, read_floor};
 use super::error::Error;
+use super::line::CpuLine;
 use super::tree::{self, Node, Table};
-use crate::verify::terms::{Architecture, DriverVersion, Line, VbiosVersion};
+use crate::verify::terms::{Architecture, DriverVersion, VbiosVersion};
 use crate::wire::limits;
 use crate::wire::text::foreign;
 
@@ -73,16 +74,19 @@ words!(
     DenialOfService "denial-of-service"
     GpuRelay "gpu-relay"
     GuestRootSpeaksForAgent "guest-root-speaks-for-agent"
+    HostAcpiTables "host-acpi-tables"
     HostReadsMemory "host-reads-memory"
     MilanRootExtraction "milan-root-extraction"
     NoisyNeighbour "noisy-neighbour"
     OtherLedger "other-ledger"
     PhysicalInterposer "physical-interposer"
     RimSignerOnHold "rim-signer-on-hold"
+    ServiceTd "service-td"
     SharedFault "shared-fault"
     SmtSibling "smt-sibling"
     SnpNoRuntimeRegister "snp-no-runtime-register"
     StateAfterRelease "state-after-release"
+    TdxTcbAccepted "tdx-tcb-accepted"
     UnattestedDevice "unattested-device"
     UnsupportedCombination "unsupported-combination"
     Unwitnessed "unwitnessed"
@@ -120,7 +124,7 @@ pub struct RiskText {
 /// A combination that vendors state as supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupportRow {
-    pub lines: Vec<Line>,
+    pub lines: Vec<CpuLine>,
     pub architecture: Architecture,
     /// First number of the driver version.
     pub driver_branch: u32,
@@ -156,7 +160,7 @@ pub struct Catalogue {
 /// A combination as verified evidence shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown<'a> {
-    pub line: Line,
+    pub line: CpuLine,
     pub architecture: Architecture,
     pub driver: &'a DriverVersion,
     pub vbios: VbiosVersion,
@@ -297,11 +301,15 @@ fn support(node: &Node<'_>) -> Result<SupportRow, Error> {
         "source",
         "dated",
     ])?;
-    table.required("cpu_tee")?.word(&[("sev-snp", ())])?;
+    let amd = table.required("cpu_tee")?.word(&[("sev-snp", true), ("tdx", false)])?;
     table.required("mode")?.word(&[("spt", ())])?;
     let (source, dated) = sourced(&table)?;
+    let lines = table.required("lines")?;
     Ok(SupportRow {
-        lines: table.required("lines")?.list(read_line)?,
+        lines: lines.list(|node| match CpuLine::read(node)? {
+            line if line.is_amd() == amd => Ok(line),
+            line => Err(node.wrong(format!("the line {} has another cpu_tee", line.text()))),
+        })?,
         architecture: read_architecture(&table.required("architecture")?)?,
         driver_branch: table.required("driver_branch")?.number(1..=999_999)?,
         driver_least: table.required("driver_least")?.parsed()?,
@@ -362,12 +370,12 @@ mod tests {
     fn support_is_looked_up_by_every_component() {
         let driver = "580.95.05".parse().unwrap();
         let vbios: VbiosVersion = "96.00.9F.00.01".parse().unwrap();
-        let good = Shown { line: Line::Genoa, architecture: Architecture::Hopper, driver: &driver, vbios };
+        let good = Shown { line: CpuLine::Genoa, architecture: Architecture::Hopper, driver: &driver, vbios };
         assert!(catalogue().supports(&good).is_some());
         let unlisted = "999.1".parse().unwrap();
         let older = "580.1".parse().unwrap();
         let others = [
-            Shown { line: Line::Turin, ..good.clone() },
+            Shown { line: CpuLine::Turin, ..good.clone() },
             Shown { architecture: Architecture::Blackwell, ..good.clone() },
             Shown { driver: &unlisted, ..good.clone() },
             Shown { driver: &older, ..good.clone() },
@@ -376,6 +384,20 @@ mod tests {
         for other in &others {
             assert_eq!(catalogue().supports(other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_line_stands_under_its_own_kind_of_cpu() {
+        let other = EMBEDDED.replacen("cpu_tee = \"sev-snp\"", "cpu_tee = \"tdx\"", 1);
+        assert_ne!(other, EMBEDDED);
+        assert!(matches!(Catalogue::parse(other.as_bytes()), Err(Error::FieldValue { .. })));
+        let driver = "580.95.05".parse().unwrap();
+        let vbios: VbiosVersion = "96.00.9F.00.01".parse().unwrap();
+        let of = |line| Shown { line, architecture: Architecture::Hopper, driver: &driver, vbios };
+        for listed in [CpuLine::EmeraldRapids, CpuLine::GraniteRapids] {
+            assert!(catalogue().supports(&of(listed)).is_some(), "{}", listed.text());
+        }
+        assert_eq!(catalogue().supports(&of(CpuLine::SapphireRapids)), None, "no source names it with a GPU");
     }
 
     #[test]

@@ -6,9 +6,10 @@ use super::document::{Binding, Grade, LeaseTerms, Selector};
 use super::error::Error;
 use super::in_force::Rules;
 use super::reason::{self, Reason};
-use super::view::View;
+use super::view::{CpuView, View};
 use crate::identity::{Fresh, Freshness};
 use crate::verify::{Claims, Ended, Subject, Unverified, Verified};
+use crate::wire::code::Family;
 use crate::wire::ids::KeyId;
 use crate::wire::{CheckName, Code, Digest, Outcome, UnixSeconds};
 
@@ -21,6 +22,7 @@ pub struct Granted<F = Fresh> {
     selectors: Vec<Selector>,
     lease: LeaseTerms,
     binding: Binding,
+    grade: Grade,
     support: Support,
     risks: Vec<Risk>,
     warnings: Vec<Reason>,
@@ -56,7 +58,7 @@ impl<F: Freshness> Granted<F> {
 
     /// Returns the binding grade that was reached.
     pub fn grade(&self) -> Grade {
-        self.binding.grade()
+        self.grade
     }
 
     /// Returns the policy's words on what fixes the agent.
@@ -142,15 +144,15 @@ impl<F: Freshness> Denied<F> {
 #[must_use]
 #[derive(Debug)]
 pub struct Undecided<F = Fresh> {
-    claims: Unverified<Claims<F>>,
+    heard: Heard<F>,
     policy: Digest<32>,
     missing: Vec<Reason>,
 }
 
 impl<F: Freshness> Undecided<F> {
-    /// Returns the claims, which are not verified.
+    /// Returns the claims, believed or not.
     pub fn claims(&self) -> &Claims<F> {
-        self.claims.claims()
+        self.heard.claims()
     }
 
     /// Returns the digest of the policy.
@@ -181,20 +183,17 @@ pub fn decide<F: Freshness>(
 ) -> Decision<F> {
     let policy = rules.policy();
     let view = View::of(claims.claims());
-    let (mut reasons, warnings) = weighed(rules, claims.claims(), &view, now);
-    let (support, risks) = match appraise::support(policy, &view) {
-        Ok(Some(support)) => {
-            let risks = appraise::residual_risks(policy, &view, &support, now);
-            (Some(support), risks)
-        }
-        Ok(None) => (None, Vec::new()),
-        Err(error) => {
-            reasons.push(Reason::new(Subject::Request, error.code()));
-            (None, Vec::new())
-        }
-    };
-    match (reasons.is_empty(), support) {
+    let (reasons, appraisal) = weighed(rules, claims.claims(), &view, now);
+    let (missing, mut reasons) = parted(reasons);
+    if reasons.is_empty() && !missing.is_empty() {
+        let heard = Heard::Verified(claims);
+        return Decision::Undecided(Undecided { policy: rules.digest(), heard, missing });
+    }
+    let warnings = appraisal.warnings().to_vec();
+    match (reasons.is_empty(), appraisal.support().cloned()) {
         (true, Some(support)) => {
+            let risks = appraise::residual_risks(policy, &view, &support, now);
+            let grade = policy.binding.grade(view.records_gpus());
             let (lease, binding, selectors) = (policy.lease, policy.binding.clone(), policy.keys.clone());
             let (digest, approvals) = (rules.digest(), rules.approvals());
             let granted = Granted {
@@ -202,6 +201,7 @@ pub fn decide<F: Freshness>(
                 selectors,
                 lease,
                 binding,
+                grade,
                 support,
                 risks,
                 warnings,
@@ -230,18 +230,17 @@ pub fn refuse<F: Freshness>(
 ) -> Decision<F> {
     let shown = claims.claims();
     let view = View::of(shown);
-    let (appraised, warnings) = weighed(rules, shown, &view, now);
-    let mut reasons = listed(shown, Outcome::Fail);
-    let missing = listed(shown, Outcome::Unknown);
+    let (appraised, appraisal) = weighed(rules, shown, &view, now);
+    let warnings = appraisal.warnings().to_vec();
     let unnamed = |reason: &Reason| is_unnamed(reason, &view, shown);
-    for reason in appraised.into_iter().filter(|reason| !unnamed(reason)) {
-        let known = |other: &Reason| other.subject == reason.subject && other.code == reason.code;
-        if !reasons.iter().any(known) {
-            reasons.push(reason);
-        }
-    }
+    let (unavailable, appraised) = parted(appraised.into_iter().filter(|reason| !unnamed(reason)).collect());
+    let mut reasons = listed(shown, Outcome::Fail);
+    let mut missing = listed(shown, Outcome::Unknown);
+    add(&mut reasons, appraised);
+    add(&mut missing, unavailable);
     if reasons.is_empty() && !missing.is_empty() {
-        return Decision::Undecided(Undecided { policy: rules.digest(), claims, missing });
+        let heard = Heard::Unverified(claims);
+        return Decision::Undecided(Undecided { policy: rules.digest(), heard, missing });
     }
     if reasons.is_empty() {
         reasons.push(Reason::new(Subject::Request, Code::EvidenceIncomplete));
@@ -261,13 +260,13 @@ pub fn without_policy<F: Freshness>(ended: Ended<F>, error: &Error) -> Decision<
     Decision::Denied(Denied { heard, policy: None, reasons, warnings: Vec::new() })
 }
 
-/// Appraises, and asks how old the challenge is.
+/// Appraises, and asks how old the challenge is: gives every reason of both.
 fn weighed<F: Freshness>(
     rules: &impl Rules<F>,
     claims: &Claims<F>,
     view: &View<'_>,
     now: UnixSeconds,
-) -> (Vec<Reason>, Vec<Reason>) {
+) -> (Vec<Reason>, Appraisal) {
     let policy = rules.policy();
     let appraisal = appraise::appraise(policy, view, now).unwrap_or_else(|error| Appraisal::failed(&error));
     let mut reasons = appraisal.reasons().to_vec();
@@ -277,7 +276,22 @@ fn weighed<F: Freshness>(
         let reason = Reason::new(Subject::Request, Code::ChallengeOld);
         reasons.push(reason.expected(format!("at most {age_max} s")).actual(format!("{age} s")));
     }
-    (reasons, appraisal.warnings().to_vec())
+    (reasons, appraisal)
+}
+
+/// Parts what was not at hand from what is wrong.
+fn parted(reasons: Vec<Reason>) -> (Vec<Reason>, Vec<Reason>) {
+    reasons.into_iter().partition(|reason| reason.code.family() == Family::Unavailable)
+}
+
+/// Adds reasons that do not stand in a list yet.
+fn add(list: &mut Vec<Reason>, more: Vec<Reason>) {
+    for reason in more {
+        let known = |other: &Reason| other.subject == reason.subject && other.code == reason.code;
+        if !list.iter().any(known) {
+            list.push(reason);
+        }
+    }
 }
 
 /// Lists the checks that came out so.
@@ -285,15 +299,22 @@ fn listed<F: Freshness>(claims: &Claims<F>, outcome: Outcome) -> Vec<Reason> {
     claims.checks_with(outcome).filter_map(|(subject, check)| Reason::of_check(subject, check)).collect()
 }
 
-/// Tells whether a rule failed only since the certificate that names line or provider was not at hand. That is missing,
-/// not wrong: the answer would be another one once it is there.
+/// Tells whether a rule failed only since the certificate that names line, provider or platform was not at hand or did
+/// not parse. The check says that already, and the answer would be another one with it.
 fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>) -> bool {
-    let no_chain = claims
-        .checks_with(Outcome::Unknown)
-        .any(|(subject, check)| subject == Subject::Cpu && check.name == CheckName::Chain);
-    let Some(cpu) = view.cpu.as_ref().filter(|_| no_chain) else { return false };
-    let by_line = [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing, Code::CombinationNotSupported]
-        .contains(&reason.code);
-    let by_provider = reason.code == Code::SnpVlekProviderNotListed;
-    (by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none())
+    let by_line = reason.code == Code::CombinationNotSupported;
+    match &view.cpu {
+        Some(CpuView::Snp(cpu)) => {
+            let no_chain = claims
+                .checks_with(Outcome::Unknown)
+                .any(|(subject, check)| subject == Subject::Cpu && check.name == CheckName::Chain);
+            let by_line =
+                by_line || [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing].contains(&reason.code);
+            let by_provider = reason.code == Code::SnpVlekProviderNotListed;
+            no_chain
+                && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
+        }
+        Some(CpuView::Tdx(cpu)) => cpu.pck.is_none() && (by_line || reason.code == Code::TdxPpidNotListed),
+        None => false,
+    }
 }

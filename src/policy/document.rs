@@ -6,24 +6,30 @@ use super::error::Error;
 use super::tree::{self, Node, Table};
 use crate::protocol::head::Kem;
 use crate::verify::ocsp::Hold;
-use crate::wire::ids::{Audience, PolicyName, TenantId};
+use crate::wire::ids::{Audience, KeyId, PolicyName, TenantId};
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 mod binding;
+mod fixed;
 mod gpu;
+mod lint;
 mod risk;
 mod selector;
 mod snp;
+mod tdx;
 
 pub use binding::{Binding, FixedBy, Grade};
 pub(in crate::policy) use gpu::architecture as read_architecture;
 pub use gpu::{Combination, GpuRules, Profile};
 pub use risk::{Acceptable, Acceptance, AcceptedRisk};
 pub use selector::Selector;
+pub(in crate::policy) use snp::read_floor;
 pub use snp::{
     CodeRules, PlatformBit, PlatformInfoRules, Smt, SnpPlatform, SnpRules, TcbFloor, WorkloadRules,
 };
-pub(in crate::policy) use snp::{line as read_line, read_floor};
+pub use tdx::{
+    AcceptedStatus, RegisterValue, TdxCode, TdxPlatform, TdxRules, TdxTcbRules, TdxWorkload, XfamFeature,
+};
 
 /// The schema of this version.
 pub const SCHEMA: &str = "claviger.release-policy/1";
@@ -52,7 +58,7 @@ const FIELDS: [&str; 15] = [
 ];
 const NOT_BUILT: [&str; 3] = ["limits", "dates", "deny_rego"];
 const CPU_FIELDS: [&str; 4] = ["snp", "tdx", "azure_snp", "azure_tdx"];
-const CPU_NOT_BUILT: [&str; 3] = ["tdx", "azure_snp", "azure_tdx"];
+const CPU_NOT_BUILT: [&str; 2] = ["azure_snp", "azure_tdx"];
 
 /// What is done when a device is in a live lease of another instance of the tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -78,10 +84,29 @@ pub struct FreshnessRules {
     pub challenge_age_s_max: u32,
 }
 
-/// Rules about the CPU. One section is built; others are refused by name.
+/// Rules about the CPU, by its family: at least one. A guest of a family without rules is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuRules {
-    pub snp: SnpRules,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snp: Option<SnpRules>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tdx: Option<TdxRules>,
+}
+
+impl CpuRules {
+    /// Reads the section.
+    fn read(node: &Node<'_>) -> Result<Self, Error> {
+        let table = node.table(&CPU_FIELDS)?;
+        not_built(&table, &CPU_NOT_BUILT)?;
+        let rules = Self {
+            snp: table.optional("snp").map(|node| SnpRules::read(&node)).transpose()?,
+            tdx: table.optional("tdx").map(|node| TdxRules::read(&node)).transpose()?,
+        };
+        match rules.snp.is_none() && rules.tdx.is_none() {
+            true => Err(node.wrong("expected a section snp or tdx")),
+            false => Ok(rules),
+        }
+    }
 }
 
 /// A release policy: who gets which key, on what evidence.
@@ -133,10 +158,8 @@ impl Policy {
         let root = Node::root(&tree).table(&FIELDS)?;
         root.required("schema")?.text()?;
         not_built(&root, &NOT_BUILT)?;
-        let cpu = root.required("cpu")?.table(&CPU_FIELDS)?;
-        not_built(&cpu, &CPU_NOT_BUILT)?;
-        let snp = SnpRules::read(&cpu.required("snp")?)?;
-        let binding = Binding::read(root.optional("binding").as_ref(), &snp.workload)?;
+        let cpu = CpuRules::read(&root.required("cpu")?)?;
+        let binding = Binding::read(root.optional("binding").as_ref(), &cpu)?;
         let list = |name| root.optional(name);
         let policy = Self {
             schema: SCHEMA,
@@ -145,7 +168,7 @@ impl Policy {
             keys: list("keys").map_or(Ok(Vec::new()), |node| node.list(Node::parsed))?,
             audiences: list("audiences").map_or(Ok(Vec::new()), |node| node.list(Node::parsed))?,
             kem: list("kem").map_or(Ok(vec![Kem::XWing]), |node| node.list(kem))?,
-            cpu: CpuRules { snp },
+            cpu,
             gpu: GpuRules::read(&root.required("gpu")?)?,
             binding,
             freshness: freshness(root.optional("freshness").as_ref())?,
@@ -176,6 +199,11 @@ impl Policy {
         Ok(crypto::sha256(&[&self.canonical()?]))
     }
 
+    /// Tells whether the policy decides on a key.
+    pub fn covers(&self, key: &KeyId) -> bool {
+        self.keys.iter().any(|selector| selector.covers(key))
+    }
+
     /// Tells whether a risk is accepted at a time.
     pub fn acceptance(&self, risk: Acceptable, now: UnixSeconds) -> Acceptance<'_> {
         match self.accept_risks.iter().find(|accepted| accepted.id == risk) {
@@ -191,42 +219,6 @@ impl Policy {
             Acceptance::Accepted(_) => Hold::AcceptedForRimSigner,
             Acceptance::Expired(_) | Acceptance::Refused => Hold::Refused,
         }
-    }
-
-    /// Lists what is allowed here and deserves a second look, one sentence each.
-    pub fn lint(&self) -> Vec<String> {
-        let platform = &self.cpu.snp.platform;
-        let mut warnings = Vec::new();
-        let mut warn = |on: bool, what: &str| {
-            if on {
-                warnings.push(what.to_string())
-            }
-        };
-        warn(
-            self.keys.iter().any(|selector| selector.covers_all()),
-            "keys: `*` selects every key of the tenant",
-        );
-        warn(self.kem.contains(&Kem::X25519), "kem: x25519 alone does not withstand a quantum computer");
-        warn(self.binding.least_grade < Grade::MeasuredAgent, "binding: nobody vouches for the agent's code");
-        warn(platform.smt == Smt::Allow, "cpu.snp.smt: sibling threads can attack the guest");
-        warn(platform.allow_report_version_2, "cpu.snp: version-2 reports do not name their CPU");
-        warn(platform.allow_provisional_firmware, "cpu.snp: provisional firmware can be rolled back");
-        warn(platform.allow_cxl, "cpu.snp: memory on CXL devices is allowed");
-        warn(!platform.require_alias_check, "cpu.snp: aliased memory (BadRAM) is not noticed");
-        warn(!platform.vlek_providers.is_empty(), "cpu.snp: a VLEK names a provider, not a chip");
-        warn(self.gpu.allow_virtualization_none, "gpu: virtualization mode `none` is accepted");
-        warn(
-            !self.gpu.combinations.is_empty(),
-            "gpu.combinations: the vendors do not state these as supported",
-        );
-        for risk in &self.accept_risks {
-            warn(true, &format!("accept_risks: {} until {}", risk.id.text(), risk.until));
-        }
-        for line in &platform.lines {
-            let floor = platform.tcb.iter().any(|floor| floor.line == *line);
-            warn(!floor, &format!("cpu.snp.tcb: no floor for {}; its guests are refused", line.text()));
-        }
-        warnings
     }
 }
 

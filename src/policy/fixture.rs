@@ -1,14 +1,16 @@
 //! A request in order and the policy that grants it, for the tests of this room: each test changes one thing.
 
 use super::document::Policy;
-use super::view::{CpuView, GpuView, View};
-use crate::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
-use crate::protocol::head::{Kem, Operation, Plane, RequestHead};
+use super::view::{CpuView, GpuView, SnpView, View};
+use crate::protocol::facts::{DeviceFacts, Facts, PciFunction};
+use crate::protocol::head::RequestHead;
 use crate::verify::terms::{
     Architecture, Cpuid, FirmwareVersion, GpuMode, GuestPolicy, Line, PlatformInfo, Signer, SnpFields, Tcb,
 };
 use crate::wire::ids::Pdi;
 use crate::wire::{Digest, UnixSeconds};
+
+pub(super) mod tdx;
 
 /// The policy, in TOML.
 pub(super) const POLICY: &str = r#"
@@ -85,6 +87,8 @@ pub(super) fn now() -> UnixSeconds {
 pub(super) struct World {
     pub head: RequestHead,
     pub cpu: Option<SnpFields>,
+    /// Instead of `cpu`.
+    pub td: Option<tdx::Td>,
     pub line: Option<Line>,
     pub vlek_provider: Option<String>,
     pub gpus: Vec<Option<GpuView>>,
@@ -99,24 +103,29 @@ impl World {
         Self {
             head: head(),
             cpu: Some(snp()),
+            td: None,
             line: Some(Line::Genoa),
             vlek_provider: None,
             gpus: vec![Some(gpu(1))],
-            facts: Some(facts()),
+            facts: Some(facts(1)),
         }
     }
 
     pub(super) fn view(&self) -> View<'_> {
         View {
             head: &self.head,
-            cpu: self.cpu.as_ref().map(|report| CpuView {
-                report,
-                line: self.line,
-                vlek_provider: self.vlek_provider.as_deref(),
-            }),
+            cpu: match (&self.td, &self.cpu) {
+                (Some(td), _) => Some(CpuView::Tdx(td.view())),
+                (None, Some(report)) => Some(CpuView::Snp(self.snp_view(report))),
+                (None, None) => None,
+            },
             gpus: self.gpus.clone(),
             facts: self.facts.as_ref(),
         }
+    }
+
+    pub(super) fn snp_view<'a>(&'a self, report: &'a SnpFields) -> SnpView<'a> {
+        SnpView { report, line: self.line, vlek_provider: self.vlek_provider.as_deref() }
     }
 
     pub(super) fn snp(&mut self) -> &mut SnpFields {
@@ -138,37 +147,17 @@ impl World {
     /// Adds a second GPU with evidence and facts of its own.
     pub(super) fn second(&mut self) {
         self.gpus.push(Some(gpu(2)));
-        let facts = self.facts();
-        facts.devices.push(DeviceFacts {
-            pdi: Pdi::new([2; 8]),
-            uuid: "GPU-2".to_string(),
-            pci_address: "0000:02:00.0".to_string(),
-            ..facts.devices[0].clone()
-        });
-        facts.pci_functions.push(function("0000:02:00.0", "030200"));
+        self.facts = Some(facts(2));
     }
 }
 
 pub(super) fn function(address: &str, class: &str) -> PciFunction {
-    PciFunction { address: address.to_string(), device: "2331".to_string(), class: class.to_string() }
+    PciFunction { address: address.to_string(), class: class.to_string(), ..PciFunction::of_gpu(0) }
 }
 
 fn head() -> RequestHead {
-    RequestHead {
-        version: "claviger/1".to_string(),
-        versions_offered: vec!["claviger/1".to_string()],
-        operation: Operation::Release,
-        plane: Plane::Guest,
-        service_root: Digest::new([1; 32]),
-        tenant: "acme".parse().unwrap(),
-        keys: vec!["models/llama-7b".parse().unwrap()],
-        audience: None,
-        kem: Kem::XWing,
-        lease: None,
-        instance_key: vec![2; 32],
-        transport_key: vec![3; 32],
-        event_log: None,
-    }
+    let (tenant, key) = ("acme".parse().unwrap(), "models/llama-7b".parse().unwrap());
+    RequestHead::release(tenant, vec![key], &[2; 32], &[3; 32])
 }
 
 fn snp() -> SnpFields {
@@ -214,31 +203,8 @@ fn gpu(pdi: u8) -> GpuView {
     }
 }
 
-fn facts() -> Facts {
-    Facts {
-        version: 1,
-        driver_version: "580.95.05".to_string(),
-        pci_functions: vec![function("0000:01:00.0", "030200")],
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        multi_gpu: MultiGpu::None,
-        ready: Switch::Off,
-        devices: vec![DeviceFacts {
-            pdi: Pdi::new([1; 8]),
-            uuid: "GPU-1".to_string(),
-            pci_address: "0000:01:00.0".to_string(),
-            // NVML may write it in lower case.
-            vbios_version: "96.00.9f.00.01".to_string(),
-            mig_current: Switch::Off,
-            mig_pending: Switch::Off,
-            mig_instances: 0,
-            virtualization: Virtualization::Passthrough,
-            confidential: Switch::On,
-            devtools: Switch::Off,
-            compute_processes: 0,
-            utilization_percent: 0,
-        }],
-        visible_devices: None,
-        hints: Vec::new(),
-    }
+/// Facts of GPUs whose PDIs repeat one byte: the first counts from 1. NVML may write the VBIOS in lower case.
+fn facts(gpus: u8) -> Facts {
+    let gpu = |pdi| (Pdi::new([pdi; 8]), "96.00.9f.00.01".to_string());
+    Facts::whole("580.95.05", &(1..=gpus).map(gpu).collect::<Vec<_>>())
 }

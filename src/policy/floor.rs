@@ -7,13 +7,13 @@ mod cpu;
 mod gpu;
 mod handle;
 
-pub use cpu::snp;
 pub(super) use cpu::tcbs;
+pub use cpu::{snp, tdx};
 pub(super) use gpu::mode;
 pub use gpu::{GpuFloor, gpus};
 
 use super::reason::Reason;
-use super::view::View;
+use super::view::{CpuView, View};
 use crate::protocol::head::Operation;
 use crate::verify::Subject;
 use crate::wire::Code;
@@ -21,6 +21,7 @@ use crate::wire::Code;
 /// What the policy states and the floor compares: these can be stated, and not be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stated {
+    /// Of an SEV-SNP guest; 0 where the policy says nothing of one.
     pub vmpl: u8,
     pub gpus: u32,
     pub allow_virtualization_none: bool,
@@ -29,7 +30,8 @@ pub struct Stated {
 /// Lists every refusal of the floor.
 pub fn refusals(view: &View<'_>, stated: Stated) -> Vec<Reason> {
     let mut reasons = match &view.cpu {
-        Some(cpu) => snp(cpu.report, Some(stated.vmpl)),
+        Some(CpuView::Snp(cpu)) => snp(cpu.report, Some(stated.vmpl)),
+        Some(CpuView::Tdx(cpu)) => tdx(cpu.report),
         None => {
             let reason = Reason::new(Subject::Cpu, Code::CpuEvidenceMissing);
             vec![reason.expected("CPU evidence").actual("none that parses")]

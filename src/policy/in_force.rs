@@ -1,6 +1,5 @@
 //! Which policies are in force, and which one decides. The gate `InForce`.
 
-use super::appraise::covers;
 use super::document::Policy;
 use super::error::Error;
 use crate::identity::challenge::CHALLENGE_AGE_S_MAX;
@@ -156,30 +155,32 @@ pub fn select<'p>(active: &'p [InForce], head: &RequestHead) -> Result<&'p InFor
         let asked = match (&head.keys[..], &head.audience) {
             ([], Some(audience)) => policy.audiences.contains(audience),
             ([], None) => false,
-            (keys, _) => keys.iter().any(|key| covers(policy, key)),
+            (keys, _) => keys.iter().any(|key| policy.covers(key)),
         };
         policy.tenant == head.tenant && asked
     };
     let mut candidates = active.iter().filter(candidate);
     match (candidates.next(), candidates.next()) {
-        (Some(only), None) if head.keys.iter().all(|key| covers(&only.policy, key)) => Ok(only),
+        (Some(only), None) if head.keys.iter().all(|key| only.policy.covers(key)) => Ok(only),
         (Some(_) | None, _) => Err(Error::NoMatch),
     }
 }
 
-/// Checks that a policy may be active beside others of its tenant: no key, enrolled or not, is selected by two.
+/// Checks that a policy may be active beside others of its tenant: no key, enrolled or not, is selected by two, and no
+/// audience is listed by two: a request without keys names its audience alone, and nobody could decide on it.
 ///
 /// Errors: `Overlap`.
 pub fn check_overlap<'p>(new: &Policy, others: impl IntoIterator<Item = &'p Policy>) -> Result<(), Error> {
     for other in others.into_iter().filter(|other| other.tenant == new.tenant) {
+        let overlap =
+            |what| Error::Overlap { first: new.name.to_string(), second: other.name.to_string(), what };
         for selector in &new.keys {
             if let Some(same) = other.keys.iter().find(|same| same.overlaps(selector)) {
-                return Err(Error::Overlap {
-                    first: new.name.to_string(),
-                    second: other.name.to_string(),
-                    what: format!("keys ({selector} and {same})"),
-                });
+                return Err(overlap(format!("keys ({selector} and {same})")));
             }
+        }
+        if let Some(same) = new.audiences.iter().find(|audience| other.audiences.contains(audience)) {
+            return Err(overlap(format!("the audience {same}")));
         }
     }
     Ok(())

@@ -8,10 +8,12 @@ pub mod catalogue;
 pub mod decide;
 pub mod document;
 pub mod error;
+pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod floor;
 pub mod in_force;
+pub mod line;
 pub mod reason;
 pub mod reference_set;
 #[cfg(test)]
@@ -19,7 +21,9 @@ mod tests;
 mod tree;
 pub mod view;
 
-pub use appraise::{Appraisal, Status, Support, appraise, appraise_gpu_default, appraise_snp_default};
+pub use appraise::{
+    Appraisal, Status, Support, appraise, appraise_gpu_default, appraise_snp_default, appraise_tdx_default,
+};
 pub use catalogue::Catalogue;
 pub use decide::{Decision, Denied, Granted, Undecided, decide, refuse, without_policy};
 pub use document::Policy;
@@ -30,3 +34,4 @@ pub use reference_set::ReferenceSet;
 #[cfg(feature = "measure")]
 pub(crate) use tree::nearest;
 pub use view::{CpuView, GpuView, View};
+pub use view::{CpuView, GpuView, LogView, SnpView, TdxView, View};

@@ -12,6 +12,8 @@ use crate::wire::code::Family;
 use crate::wire::ids::Pdi;
 use crate::wire::{Code, Digest};
 
+mod tdx;
+
 /// A change of the world, a change of the policy, and the codes of the reasons that follow.
 struct Case(&'static str, fn(&mut World), &'static [(&'static str, &'static str)], &'static [Code]);
 
@@ -360,7 +362,7 @@ const ELSEWHERE: &[Code] = &[
 
 #[test]
 fn no_code_of_floor_or_policy_is_without_a_case() {
-    let made: BTreeSet<Code> = CASES.iter().flat_map(|case| case.3).copied().collect();
+    let made: BTreeSet<Code> = CASES.iter().flat_map(|case| case.3).copied().chain(tdx::made()).collect();
     let without: Vec<Code> = Code::TABLE
         .iter()
         .filter(|row| matches!(row.family, Family::Floor | Family::Policy))
@@ -378,14 +380,14 @@ fn no_code_of_floor_or_policy_is_without_a_case() {
 mod defaults {
     use super::*;
     use crate::policy::appraise::{appraise_gpu_default, appraise_snp_default};
-    use crate::policy::view::CpuView;
+    use crate::policy::view::SnpView;
     use crate::wire::{Check, CheckName, Checks};
 
     fn status(change: fn(&mut World)) -> (Status, Vec<Code>) {
         let mut world = World::good();
         change(&mut world);
-        let view = world.view();
-        let appraisal = appraise_snp_default(view.cpu.as_ref().unwrap(), &Checks::new()).unwrap();
+        let view = world.snp_view(world.cpu.as_ref().unwrap());
+        let appraisal = appraise_snp_default(&view, &Checks::new()).unwrap();
         (appraisal.status(), appraisal.codes())
     }
 
@@ -409,7 +411,7 @@ mod defaults {
             let snp = world.snp();
             snp.cpuid = Some(Cpuid { family, model, stepping });
             (snp.reported_tcb, snp.committed_tcb, snp.current_tcb, snp.launch_tcb) = (tcb, tcb, tcb, tcb);
-            let view = CpuView { report: world.snp(), line: Some(line), vlek_provider: None };
+            let view = SnpView { report: world.snp(), line: Some(line), vlek_provider: None };
             appraise_snp_default(&view, &Checks::new()).unwrap().codes()
         };
         let siena = Tcb { microcode: 0x19, ..TCB };

@@ -276,6 +276,11 @@ impl<'d> Node<'d> {
             .collect()
     }
 
+    /// Tells whether the value is a list.
+    pub(super) fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
     /// Tells whether the value is a list without entries.
     pub(super) fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(Vec::is_empty)

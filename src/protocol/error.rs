@@ -1,10 +1,12 @@
 //! What messages can be wrong in.
 
-use crate::wire::Code;
+use crate::wire::{Code, Digest};
 
 /// Why a message does not parse, or does not hold what it claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// The head names another event log than the one that was sent, or one of them is not there.
+    EventLog { named: Option<Box<Digest<48>>>, sent: Option<Box<Digest<48>>> },
     /// JSON that is too large, too deep, not of the schema, or not canonical where it must be.
     Json { document: &'static str, what: String },
     /// The proof of the instance key does not verify.
@@ -21,6 +23,7 @@ impl Error {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
+            Self::EventLog { .. } => Code::EventLogNotCommitted,
             Self::Json { document: "facts", .. } => Code::FactsMalformed,
             Self::Json { document: "request head", .. } => Code::HeadMalformed,
             Self::Json { .. } => Code::RequestMalformed,
@@ -35,6 +38,12 @@ impl Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::EventLog { named, sent } => {
+                let shown = |digest: &Option<Box<Digest<48>>>| {
+                    digest.as_ref().map_or("none".to_string(), |digest| digest.to_string())
+                };
+                write!(f, "expected the event log {} of the head; {} was sent", shown(named), shown(sent))
+            }
             Self::Json { document, what } => {
                 write!(f, "the {document} is not what the schema demands: {what}")
             }

@@ -61,6 +61,17 @@ pub struct PciFunction {
 }
 
 impl PciFunction {
+    /// Returns the function of the whole GPU with that number (the first is 0), as simulated machines have it: an H100
+    /// PCIe, a 3D controller, at `0000:01:00.0` and so on.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn of_gpu(number: usize) -> Self {
+        Self {
+            address: format!("0000:{:02x}:00.0", number + 1),
+            device: "2331".to_string(),
+            class: "030200".to_string(),
+        }
+    }
+
     /// Tells whether the function is a GPU: a display controller of any kind (03), or an accelerator (12).
     pub fn is_gpu(&self) -> bool {
         self.class.starts_with("03") || self.class.starts_with("12")
@@ -145,43 +156,53 @@ impl Facts {
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         json::canonical("facts", self)
     }
+
+    /// Returns the facts of a simulated guest in order: these whole GPUs, each with its VBIOS, in confidential mode and
+    /// passed through, with nobody on them.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn whole(driver: &str, gpus: &[(Pdi, String)]) -> Self {
+        let device = |(number, (pdi, vbios)): (usize, &(Pdi, String))| DeviceFacts {
+            pdi: *pdi,
+            uuid: uuid(pdi),
+            pci_address: PciFunction::of_gpu(number).address,
+            vbios_version: vbios.clone(),
+            mig_current: Switch::Off,
+            mig_pending: Switch::Off,
+            mig_instances: 0,
+            virtualization: Virtualization::Passthrough,
+            confidential: Switch::On,
+            devtools: Switch::Off,
+            compute_processes: 0,
+            utilization_percent: 0,
+        };
+        Self {
+            version: 1,
+            driver_version: driver.to_string(),
+            pci_functions: (0..gpus.len()).map(PciFunction::of_gpu).collect(),
+            confidential: Switch::On,
+            devtools: Switch::Off,
+            multi_gpu: MultiGpu::None,
+            ready: Switch::Off,
+            devices: gpus.iter().enumerate().map(device).collect(),
+            visible_devices: None,
+            hints: Vec::new(),
+        }
+    }
+}
+
+/// A UUID in the driver's form.
+#[cfg(any(test, feature = "sim"))]
+fn uuid(pdi: &Pdi) -> String {
+    let text = pdi.to_string();
+    format!("GPU-{}-{}-{}-8000-000000000000", &text[..8], &text[8..12], &text[12..])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A guest with one whole GPU.
     fn facts() -> Facts {
-        Facts {
-            version: 1,
-            driver_version: "550.90.07".to_string(),
-            pci_functions: vec![PciFunction {
-                address: "0000:01:00.0".to_string(),
-                device: "2331".to_string(),
-                class: "030200".to_string(),
-            }],
-            confidential: Switch::On,
-            devtools: Switch::Off,
-            multi_gpu: MultiGpu::None,
-            ready: Switch::Off,
-            devices: vec![DeviceFacts {
-                pdi: Pdi::new([1; 8]),
-                uuid: "GPU-0".to_string(),
-                pci_address: "0000:01:00.0".to_string(),
-                vbios_version: "96.00.9F.00.01".to_string(),
-                mig_current: Switch::Off,
-                mig_pending: Switch::Off,
-                mig_instances: 0,
-                virtualization: Virtualization::Passthrough,
-                confidential: Switch::On,
-                devtools: Switch::Off,
-                compute_processes: 0,
-                utilization_percent: 0,
-            }],
-            visible_devices: None,
-            hints: Vec::new(),
-        }
+        Facts::whole("550.90.07", &[(Pdi::new([1; 8]), "96.00.9F.00.01".to_string())])
     }
 
     #[test]

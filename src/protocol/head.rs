@@ -119,6 +119,26 @@ impl RequestHead {
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         json::canonical("request head", self)
     }
+
+    /// Returns the head of a simulated guest that asks for these keys, and for nothing else.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn release(tenant: TenantId, keys: Vec<KeyId>, instance_key: &[u8], transport_key: &[u8]) -> Self {
+        Self {
+            version: VERSIONS[0].to_string(),
+            versions_offered: vec![VERSIONS[0].to_string()],
+            operation: Operation::Release,
+            plane: Plane::Guest,
+            service_root: Digest::new([1; 32]),
+            tenant,
+            keys,
+            audience: None,
+            kem: Kem::XWing,
+            lease: None,
+            instance_key: instance_key.to_vec(),
+            transport_key: transport_key.to_vec(),
+            event_log: None,
+        }
+    }
 }
 
 /// Hashes a head as sent.
@@ -131,21 +151,8 @@ mod tests {
     use super::*;
 
     fn head() -> RequestHead {
-        RequestHead {
-            version: VERSIONS[0].to_string(),
-            versions_offered: vec![VERSIONS[0].to_string()],
-            operation: Operation::Release,
-            plane: Plane::Guest,
-            service_root: Digest::new([1; 32]),
-            tenant: "acme".parse().unwrap(),
-            keys: vec!["model".parse().unwrap()],
-            audience: None,
-            kem: Kem::XWing,
-            lease: None,
-            instance_key: vec![2; 32],
-            transport_key: vec![3; 8],
-            event_log: None,
-        }
+        let (tenant, key) = ("acme".parse().unwrap(), "model".parse().unwrap());
+        RequestHead::release(tenant, vec![key], &[2; 32], &[3; 8])
     }
 
     #[test]

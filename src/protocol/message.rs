@@ -67,6 +67,37 @@ pub struct CpuEvidence {
     pub report: Vec<u8>,
     /// The guest's own VEK and chain, DER each; checked like any.
     pub endorsements: Vec<Bytes>,
+    /// What firmware and boot loader logged, as the kernel shows it (TDX: the data of the ACPI table CCEL). The head
+    /// holds its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_log: Option<Bytes>,
+    /// What the running guest logged, JSON. It grows after the head is written; its replay alone proves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_log: Option<Bytes>,
+}
+
+impl CpuEvidence {
+    /// Evidence without logs.
+    pub fn without_logs(kind: CpuKind, report: Vec<u8>, endorsements: Vec<Bytes>) -> Self {
+        Self { kind, report, endorsements, event_log: None, runtime_log: None }
+    }
+
+    /// Refuses logs that evidence of this kind does not have, and those beyond their bound.
+    fn check_logs(&self) -> Result<(), &'static str> {
+        let logs =
+            [(&self.event_log, limits::EVENT_LOG_LEN_MAX), (&self.runtime_log, limits::RUNTIME_LOG_LEN_MAX)];
+        for (log, len_max) in logs {
+            match (self.kind, log) {
+                (_, None) => {}
+                (CpuKind::Tdx, Some(log)) if log.0.len() <= len_max => {}
+                (CpuKind::Tdx, Some(_)) => return Err("a log that is too long"),
+                (CpuKind::AzureSnp | CpuKind::AzureTdx | CpuKind::Snp, Some(_)) => {
+                    return Err("expected no log beside evidence of this CPU");
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Evidence of one GPU.
@@ -120,17 +151,19 @@ pub struct Bundle {
 impl Bundle {
     /// Reads the request of a release or renewal.
     ///
-    /// Shape: at most `DEVICES_MAX` GPUs, 8 endorsements; the sizes of each part are bounded by its own parser.
+    /// Shape: at most `DEVICES_MAX` GPUs, 8 endorsements; logs beside a TDX quote alone, of at most `EVENT_LOG_LEN_MAX`
+    /// and `RUNTIME_LOG_LEN_MAX` bytes; the sizes of other parts are bounded by their own parsers.
     ///
-    /// Errors: `Json`.
+    /// Errors: `Json`; `EventLog` unless the head holds the digest of the event log that is sent, or none where none is.
     pub fn of(request: AttestRequest) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Json { document: "request", what: what.to_string() };
         let head = RequestHead::parse(&request.head.0)?;
         let evidence = request.evidence.ok_or_else(|| wrong("expected evidence"))?;
         let facts = request.facts.ok_or_else(|| wrong("expected facts"))?.0;
-        // No evidence that is built brings one; the digest of nothing would be taken for something.
-        if head.event_log.is_some() {
-            return Err(wrong("expected no digest of an event log, since none is sent"));
+        evidence.cpu.check_logs().map_err(wrong)?;
+        let sent = evidence.cpu.event_log.as_ref().map(|log| crypto::sha384(&[&log.0]));
+        if head.event_log != sent {
+            return Err(Error::EventLog { named: head.event_log.map(Box::new), sent: sent.map(Box::new) });
         }
         if evidence.gpus.len() > limits::DEVICES_MAX || evidence.cpu.endorsements.len() > 8 {
             return Err(wrong("too many devices or endorsements"));
@@ -191,6 +224,11 @@ impl Bundle {
     /// Computes the nonce that each GPU must have signed under `nonce`.
     pub fn gpu_nonce(&self, nonce: &[u8; 32]) -> Digest<32> {
         transcript::gpu_nonce(nonce, &self.head_hash, self.evidence.gpus.len())
+    }
+
+    /// Computes the digest of the GPU evidence, as the event in a runtime register has it for its payload.
+    pub fn gpu_evidence(&self) -> Digest<48> {
+        transcript::gpu_evidence(&self.evidence.gpus)
     }
 
     /// Checks that the instance key of the head signed this request.

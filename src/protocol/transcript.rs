@@ -21,25 +21,39 @@ pub fn report_data(
     gpus: &[GpuEvidence],
     facts: &[u8],
 ) -> Digest<64> {
-    let mut transcript = Transcript::new("claviger/v1/report-data")
-        .field(nonce)
-        .field(head_hash.bytes())
-        .number(count(gpus.len()));
+    let transcript = Transcript::new("claviger/v1/report-data").field(nonce).field(head_hash.bytes());
+    devices(transcript, gpus).field(crypto::sha384(&[facts]).bytes()).sha512()
+}
+
+/// Computes the digest of the GPU evidence that a guest with runtime registers records in one of them before its quote:
+/// the payload of that event.
+pub fn gpu_evidence(gpus: &[GpuEvidence]) -> Digest<48> {
+    devices(Transcript::new("claviger/v1/gpu-evidence"), gpus).sha384()
+}
+
+/// Adds the number of devices, and for each in order the digests of report and chain.
+fn devices(mut transcript: Transcript, gpus: &[GpuEvidence]) -> Transcript {
+    transcript = transcript.number(count(gpus.len()));
     for gpu in gpus {
         transcript = transcript
             .field(crypto::sha384(&[&gpu.report]).bytes())
             .field(crypto::sha384(&[&gpu.chain]).bytes());
     }
-    transcript.field(crypto::sha384(&[facts]).bytes()).sha512()
+    transcript
 }
 
-/// Hashes the evidence and facts as sent, endorsements included.
+/// Hashes the evidence and facts as sent, endorsements and logs included.
 pub fn evidence_digest(evidence: &Evidence, facts: &[u8]) -> Digest<48> {
-    let CpuEvidence { kind, report, endorsements } = &evidence.cpu;
+    let CpuEvidence { kind, report, endorsements, event_log, runtime_log } = &evidence.cpu;
     let mut transcript = Transcript::new("claviger/v1/evidence").field(kind.text().as_bytes()).field(report);
     transcript = transcript.number(count(endorsements.len()));
     for endorsement in endorsements {
         transcript = transcript.field(&endorsement.0);
+    }
+    for log in [event_log, runtime_log] {
+        // A log that is not there is not an empty one.
+        transcript = transcript.number(u64::from(log.is_some()));
+        transcript = log.iter().fold(transcript, |transcript, log| transcript.field(&log.0));
     }
     transcript = transcript.number(count(evidence.gpus.len()));
     for gpu in &evidence.gpus {
@@ -108,6 +122,7 @@ fn count(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::message::{Bytes, CpuKind};
 
     fn gpu(report: &[u8], chain: &[u8]) -> GpuEvidence {
         GpuEvidence { report: report.to_vec(), chain: chain.to_vec() }
@@ -133,6 +148,40 @@ mod tests {
         for (at, other) in others.iter().enumerate() {
             assert_ne!(&base, other, "{at}");
             assert_eq!(others.iter().filter(|same| *same == other).count(), 1, "{at}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_gpu_evidence_moves_with_each_input_and_is_no_other_transcript() {
+        let base = gpu_evidence(&[gpu(b"r", b"c"), gpu(b"s", b"d")]);
+        let others = [
+            gpu_evidence(&[]),
+            gpu_evidence(&[gpu(b"r", b"c")]),
+            gpu_evidence(&[gpu(b"s", b"d"), gpu(b"r", b"c")]),
+            gpu_evidence(&[gpu(b"x", b"c"), gpu(b"s", b"d")]),
+            gpu_evidence(&[gpu(b"r", b"x"), gpu(b"s", b"d")]),
+        ];
+        assert!(others.iter().all(|other| *other != base));
+    }
+
+    #[test]
+    fn the_evidence_digest_covers_both_logs_and_which_is_which() {
+        let with = |event_log: Option<&[u8]>, runtime_log: Option<&[u8]>| {
+            let bytes = |log: Option<&[u8]>| log.map(|log| Bytes(log.to_vec()));
+            let bare = CpuEvidence::without_logs(CpuKind::Tdx, b"quote".to_vec(), Vec::new());
+            let cpu = CpuEvidence { event_log: bytes(event_log), runtime_log: bytes(runtime_log), ..bare };
+            evidence_digest(&Evidence { cpu, gpus: Vec::new() }, b"f")
+        };
+        let all = [
+            with(None, None),
+            with(Some(b""), None),
+            with(Some(b"a"), None),
+            with(None, Some(b"a")),
+            with(Some(b"a"), Some(b"b")),
+            with(Some(b"b"), Some(b"a")),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert_eq!(all.iter().filter(|other| *other == one).count(), 1, "{at}");
         }
     }
 

@@ -27,7 +27,7 @@ use crate::verify::ocsp::Hold;
 use crate::verify::{Caller, Claims, Cpu, Stranger};
 use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
-use crate::wire::{Code, Digest, UnixSeconds, crypto};
+use crate::wire::{Code, Digest, UnixSeconds};
 
 /// Denials of one chip in one minute that are recorded and told; a node holds fewer guests with a GPU.
 const DENIALS_PER_MINUTE_MAX: u64 = 60;
@@ -208,10 +208,7 @@ fn refuse<'t, T: ReleaseTx, C: Clock>(
 ///
 /// Errors: `ChipBudget`; then nothing is claimed and nothing recorded, and the answer is no denial.
 fn charge<T: ReleaseTx>(txn: &mut Txn<'_, T>, now: UnixSeconds, claims: &Claims<Fresh>) -> Result<(), Error> {
-    let chip = match claims.cpu() {
-        Some(Cpu::Snp(snp)) => crypto::sha256(&[&snp.report.chip_id]),
-        None => Digest::new([0; 32]),
-    };
+    let chip = claims.cpu().map_or(Digest::new([0; 32]), Cpu::machine);
     let minute = now.plus(-now.get().rem_euclid(60));
     match txn.ports().spend(&format!("denied/chip/{chip}"), minute, DENIALS_PER_MINUTE_MAX)? {
         Spent::Within(_) => Ok(()),

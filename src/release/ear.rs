@@ -7,7 +7,10 @@ use crate::identity::Fresh;
 use crate::identity::keys::ResultKey;
 use crate::policy::appraise::Status;
 use crate::policy::decide::Granted;
+use crate::protocol::message::{Bytes, CpuEvidence};
 use crate::verify::gpu::Gpu;
+use crate::verify::snp::Snp;
+use crate::verify::tdx::Tdx;
 use crate::verify::{Claims, Cpu};
 use crate::wire::ids::{Mode, TenantId};
 use crate::wire::text::to_base64url;
@@ -128,20 +131,15 @@ fn submodules(granted: &Granted, claims: &Claims<Fresh>) -> Value {
         true => Status::Affirming,
         false => Status::Warning,
     };
-    if let Some(Cpu::Snp(snp)) = claims.cpu() {
-        let report = &snp.report;
-        let cpu = json!({
-            "ear.status": status,
-            "ear.appraisal-policy-id": granted.policy().to_string(),
-            "claviger.kind": "snp",
-            "claviger.report": crypto::sha384(&[&evidence.cpu.report]),
-            "claviger.product": snp.line.map(|line| line.text()),
-            "claviger.measurement": report.measurement,
-            "claviger.host-data": report.host_data,
-            "claviger.vmpl": report.vmpl,
-            "claviger.reported-tcb": report.reported_tcb.to_string(),
-            "claviger.chip": crypto::sha256(&[&report.chip_id]),
-        });
+    let cpu = match claims.cpu() {
+        Some(Cpu::Snp(sent)) => Some(snp(sent, &evidence.cpu)),
+        Some(Cpu::Tdx(sent)) => Some(tdx(sent, &evidence.cpu)),
+        None => None,
+    };
+    if let (Some(mut cpu), Some(machine)) = (cpu, claims.cpu().map(Cpu::machine)) {
+        cpu["ear.status"] = json!(status);
+        cpu["ear.appraisal-policy-id"] = json!(granted.policy().to_string());
+        cpu["claviger.chip"] = json!(machine);
         submodules.insert("cpu".to_string(), cpu);
     }
     for (at, (gpu, sent)) in claims.gpus().iter().zip(&evidence.gpus).enumerate() {
@@ -150,6 +148,47 @@ fn submodules(granted: &Granted, claims: &Claims<Fresh>) -> Value {
         }
     }
     Value::Object(submodules)
+}
+
+fn snp(snp: &Snp, sent: &CpuEvidence) -> Value {
+    let report = &snp.report;
+    json!({
+        "claviger.kind": "snp",
+        "claviger.report": crypto::sha384(&[&sent.report]),
+        "claviger.product": snp.line.map(|line| line.text()),
+        "claviger.measurement": report.measurement,
+        "claviger.host-data": report.host_data,
+        "claviger.vmpl": report.vmpl,
+        "claviger.reported-tcb": report.reported_tcb.to_string(),
+    })
+}
+
+/// What the quote signs, and what Intel says of the platform. The PPID, which tracks hardware, is a digest.
+fn tdx(tdx: &Tdx, sent: &CpuEvidence) -> Value {
+    let report = &tdx.quote.report;
+    let log = |log: &Option<Bytes>| log.as_ref().map(|log| crypto::sha384(&[&log.0]));
+    json!({
+        "claviger.kind": "tdx",
+        "claviger.report": tdx.quote.digest(),
+        "claviger.fmspc": tdx.pck.as_ref().map(|pck| hex::encode(pck.fmspc)),
+        "claviger.mr-td": report.mr_td,
+        "claviger.rtmr": report.rtmr,
+        "claviger.mr-config-id": report.mr_config_id,
+        "claviger.mr-owner": report.mr_owner,
+        "claviger.mr-owner-config": report.mr_owner_config,
+        "claviger.mr-service-td": report.mr_service_td,
+        "claviger.td-attributes": report.attributes,
+        "claviger.xfam": report.xfam,
+        "claviger.event-log": log(&sent.event_log),
+        "claviger.runtime-log": log(&sent.runtime_log),
+        "claviger.tcb": tdx.tcb.as_ref().map(|tcb| json!({
+            "status": tcb.status.text(),
+            "date": tcb.date.to_string(),
+            "advisories": tcb.advisories,
+            "evaluation": tcb.evaluation,
+            "issued": tcb.issued.to_string(),
+        })),
+    })
 }
 
 fn device(gpu: &Gpu, report: &[u8], status: impl Serialize, policy: &Digest<32>) -> Value {

@@ -12,7 +12,7 @@ use crate::lease::ports::LeaseRow;
 use crate::policy::reason::codes;
 use crate::protocol::head::Operation;
 use crate::verify::{Claims, Cpu, Subject};
-use crate::wire::{Code, Digest, UnixSeconds, crypto};
+use crate::wire::{Code, Digest, UnixSeconds};
 
 /// Says who asked and what was shown.
 fn request(claims: &Claims<Fresh>) -> Request {
@@ -27,9 +27,7 @@ fn request(claims: &Claims<Fresh>) -> Request {
         head: *bundle.head_hash(),
         evidence: *bundle.evidence_digest(),
         instance_key: instance_key_digest(&head.instance_key),
-        chip: claims.cpu().map(|cpu| match cpu {
-            Cpu::Snp(snp) => crypto::sha256(&[&snp.report.chip_id]),
-        }),
+        chip: claims.cpu().map(Cpu::machine),
         devices: claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect(),
         keys: head.keys.clone(),
     }

@@ -5,7 +5,6 @@ use crate::identity::Freshness;
 use crate::policy::decide::{Decision, decide, refuse};
 use crate::policy::document::{Acceptable, Acceptance, AcceptedRisk};
 use crate::policy::in_force::Rules;
-use crate::verify::ocsp::Hold;
 use crate::verify::{Ended, Endorsements, Guest, Verifier};
 use crate::wire::UnixSeconds;
 
@@ -22,10 +21,7 @@ pub fn judge<F: Freshness>(
     rules: &impl Rules<F>,
     now: UnixSeconds,
 ) -> Decision<F> {
-    let hold = match rules.policy().acceptance(Acceptable::RimSignerOnHold, now) {
-        Acceptance::Accepted(_) => Hold::AcceptedForRimSigner,
-        Acceptance::Expired(_) | Acceptance::Refused => Hold::Refused,
-    };
+    let hold = rules.policy().rim_hold(now);
     let guest = match rules.policy().acceptance(Acceptable::AmdCrlStale, now) {
         Acceptance::Accepted(AcceptedRisk { max_age_days: Some(days), .. }) => {
             guest.accepting_stale_crl(verifier, given, now, i64::from(*days) * DAY_S)

@@ -1,7 +1,9 @@
 //! A simulated AMD: ARK, ASK, chips with their VCEKs, revocation lists and SNP reports.
 
 use super::der;
-use super::x509::{self, Authority, C, CN, DateForm, L, O, OU, ST, Signer, Tbl, Tbs, Usage, YEAR_S};
+use super::x509::{
+    self, Authority, C, CN, DateForm, L, ListForm, O, OU, ST, Signer, Tbl, Tbs, Usage, YEAR_S,
+};
 use crate::wire::crypto::{self, CryptoError};
 use crate::wire::{UnixSeconds, Window};
 
@@ -226,6 +228,7 @@ impl Amd {
         revoked: &[u32],
     ) -> Result<Vec<u8>, CryptoError> {
         let tbl = Tbl {
+            form: ListForm::Amd,
             issuer: self.ark.subject.clone(),
             this_update,
             next_update,

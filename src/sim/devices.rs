@@ -3,7 +3,7 @@
 use super::Vendors;
 use super::machine::{Machine, MachineGpu};
 use crate::agent::devices::{DeviceError, Devices, Interface};
-use crate::protocol::facts::{DeviceFacts, Facts, Hint, MultiGpu, PciFunction, Switch, Virtualization};
+use crate::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
 use crate::protocol::message::{Bytes, CpuEvidence, CpuKind, GpuEvidence};
 use crate::wire::crypto::CryptoError;
 use crate::wire::ids::Pdi;
@@ -81,7 +81,7 @@ impl SimDevices {
     /// Adds an NVIDIA GPU to the bus that NVML does not show.
     pub fn hide_second_gpu(&mut self) {
         let number = self.facts.pci_functions.len();
-        self.facts.pci_functions.push(function(number));
+        self.facts.pci_functions.push(PciFunction::of_gpu(number));
     }
 
     /// Sets MIG on all GPUs: the current mode, the pending one, and the number of instances.
@@ -165,49 +165,11 @@ impl SimDevices {
     }
 }
 
-/// Returns facts that are true to those GPUs.
+/// Returns facts that are true to those GPUs: whole, in confidential mode, passed through.
 pub fn facts(gpus: &[MachineGpu]) -> Facts {
-    let devices = gpus.iter().enumerate().map(|(number, MachineGpu { gpu, fields })| DeviceFacts {
-        pdi: Pdi::new(gpu.pdi),
-        uuid: uuid(gpu.pdi),
-        pci_address: function(number).address,
-        vbios_version: fields.vbios_text(),
-        mig_current: Switch::Off,
-        mig_pending: Switch::Off,
-        mig_instances: 0,
-        virtualization: Virtualization::Passthrough,
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        compute_processes: 0,
-        utilization_percent: 0,
-    });
-    Facts {
-        version: 1,
-        driver_version: gpus.first().map(|gpu| gpu.fields.driver.clone()).unwrap_or_default(),
-        pci_functions: (0..gpus.len()).map(function).collect(),
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        multi_gpu: MultiGpu::None,
-        ready: Switch::Off,
-        devices: devices.collect(),
-        visible_devices: None,
-        hints: Vec::new(),
-    }
-}
-
-/// The function of the GPU with that number: an H100 PCIe, a 3D controller.
-fn function(number: usize) -> PciFunction {
-    PciFunction {
-        address: format!("0000:{:02x}:00.0", number + 1),
-        device: "2331".to_string(),
-        class: "030200".to_string(),
-    }
-}
-
-/// A UUID in the driver's form.
-fn uuid(pdi: [u8; 8]) -> String {
-    let text = hex::encode(pdi);
-    format!("GPU-{}-{}-{}-8000-000000000000", &text[..8], &text[8..12], &text[12..])
+    let driver = gpus.first().map_or("", |gpu| gpu.fields.driver.as_str());
+    let gpu = |MachineGpu { gpu, fields }: &MachineGpu| (Pdi::new(gpu.pdi), fields.vbios_text());
+    Facts::whole(driver, &gpus.iter().map(gpu).collect::<Vec<_>>())
 }
 
 impl Devices for SimDevices {
@@ -258,7 +220,7 @@ impl Devices for SimDevices {
             what: error.to_string(),
         })?;
         let endorsements = self.endorsements.iter().cloned().map(Bytes).collect();
-        Ok(CpuEvidence { kind: CpuKind::Snp, report, endorsements })
+        Ok(CpuEvidence::without_logs(CpuKind::Snp, report, endorsements))
     }
 
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError> {

@@ -8,6 +8,7 @@ pub mod amd;
 pub mod der;
 pub mod devices;
 pub mod gpu;
+pub mod intel;
 pub mod machine;
 pub mod nvidia;
 pub mod ocsp;
@@ -22,15 +23,17 @@ use crate::wire::crypto::CryptoError;
 pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
 pub use devices::{Call, Shown, SimDevices};
 pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
+pub use intel::{Intel, TdxFiles, TdxGuest};
 pub use machine::{Files, GpuEvidence, Machine, MachineGpu};
 pub use nvidia::Nvidia;
 pub use ocsp::{OcspFields, OcspIssuer, OcspStatus, Responder};
 pub use rim::{RimKind, RimOptions};
 
-/// Both vendors.
+/// The vendors of all parts.
 #[derive(Debug)]
 pub struct Vendors {
     pub amd: Amd,
+    pub intel: Intel,
     pub nvidia: Nvidia,
     /// When they were made.
     pub now: UnixSeconds,
@@ -40,18 +43,18 @@ pub struct Vendors {
 const SHARED_NOW_S: i64 = 1_796_040_000;
 
 impl Vendors {
-    /// Makes both vendors with fresh keys, AMD with the Genoa line; takes a second or two.
+    /// Makes all vendors with fresh keys, AMD with the Genoa line; takes a second or two.
     ///
     /// Errors: `NoRandomness`.
     pub fn new(now: UnixSeconds) -> Result<Self, CryptoError> {
         Self::of_line(Line::Genoa, now)
     }
 
-    /// Makes both vendors, AMD with that product line.
+    /// Makes all vendors, AMD with that product line.
     ///
     /// Errors: `NoRandomness`.
     pub fn of_line(line: Line, now: UnixSeconds) -> Result<Self, CryptoError> {
-        Ok(Self { amd: Amd::new(line, now)?, nvidia: Nvidia::new(now)?, now })
+        Ok(Self { amd: Amd::new(line, now)?, intel: Intel::new(now)?, nvidia: Nvidia::new(now)?, now })
     }
 
     /// Returns the vendors that the tests of one process share, made at a fixed time: 2026-11-30T12:00:00Z.

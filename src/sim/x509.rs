@@ -1,15 +1,17 @@
 //! Certificates and revocation lists, assembled field by field and signed.
 
 use super::der;
-use crate::wire::crypto::{self, CryptoError, P384_SIGNATURE_LEN, P384Key, RsaKey};
+use crate::wire::crypto::{self, CryptoError, P256Key, P384Key, RsaKey};
 use crate::wire::{UnixSeconds, Window};
 
 /// Seconds of an average year, with which lifetimes are counted.
 pub const YEAR_S: i64 = 31_557_600;
 
 const OID_EC: &str = "1.2.840.10045.2.1";
+const OID_P256: &str = "1.2.840.10045.3.1.7";
 const OID_P384: &str = "1.3.132.0.34";
 const OID_RSA: &str = "1.2.840.113549.1.1.1";
+const OID_ECDSA_SHA256: &str = "1.2.840.10045.4.3.2";
 const OID_ECDSA_SHA384: &str = "1.2.840.10045.4.3.3";
 const OID_RSA_PSS: &str = "1.2.840.113549.1.1.10";
 const OID_MGF1: &str = "1.2.840.113549.1.1.8";
@@ -34,11 +36,19 @@ pub const OU: &str = "2.5.4.11";
 /// A key that signs certificates, lists, answers and reports.
 #[derive(Debug)]
 pub enum Signer {
+    P256(P256Key),
     P384(P384Key),
     Rsa(RsaKey),
 }
 
 impl Signer {
+    /// Makes a P-256 key.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn p256() -> Result<Self, CryptoError> {
+        P256Key::generate().map(Self::P256)
+    }
+
     /// Makes a P-384 key.
     ///
     /// Errors: `NoRandomness`.
@@ -56,6 +66,7 @@ impl Signer {
     /// Returns the content of the public key's BIT STRING: an uncompressed point or a PKCS#1 `RSAPublicKey`.
     pub fn public(&self) -> Vec<u8> {
         match self {
+            Self::P256(key) => key.public().to_vec(),
             Self::P384(key) => key.public().to_vec(),
             Self::Rsa(key) => key.public(),
         }
@@ -64,6 +75,10 @@ impl Signer {
     /// Returns the `SubjectPublicKeyInfo`.
     pub fn spki(&self) -> Vec<u8> {
         match self {
+            Self::P256(_) => {
+                let algorithm = der::sequence(&[&der::oid(OID_EC), &der::oid(OID_P256)]);
+                der::sequence(&[&algorithm, &der::bits(0, &self.public())])
+            }
             Self::P384(key) => p384_spki(&key.public()),
             Self::Rsa(key) => {
                 let algorithm = der::sequence(&[&der::oid(OID_RSA), &der::null()]);
@@ -72,7 +87,7 @@ impl Signer {
         }
     }
 
-    /// Returns the key identifier as both vendors make it: SHA-1 of `public`.
+    /// Returns the key identifier as AMD and NVIDIA make it: SHA-1 of `public`.
     pub fn key_id(&self) -> [u8; 20] {
         *crypto::sha1_for_cert_id(&[&self.public()]).bytes()
     }
@@ -80,9 +95,10 @@ impl Signer {
     /// Returns the `AlgorithmIdentifier` of its signatures.
     ///
     /// Shape: AMD writes the trailer field of RSASSA-PSS out in ARK and ASK, and leaves it at its default in leaves and
-    /// lists; `pss_trailer` chooses. It means nothing for P-384.
+    /// lists; `pss_trailer` chooses. It means nothing for elliptic curves.
     pub fn algorithm(&self, pss_trailer: bool) -> Vec<u8> {
         match self {
+            Self::P256(_) => der::sequence(&[&der::oid(OID_ECDSA_SHA256)]),
             Self::P384(_) => der::sequence(&[&der::oid(OID_ECDSA_SHA384)]),
             Self::Rsa(_) => {
                 let sha384 = der::sequence(&[&der::oid(OID_SHA384), &der::null()]);
@@ -98,11 +114,12 @@ impl Signer {
         }
     }
 
-    /// Signs with SHA-384: ECDSA in DER, or RSASSA-PSS with a 48-byte salt.
+    /// Signs with SHA-384, on P-256 with SHA-256: ECDSA in DER, or RSASSA-PSS with a 48-byte salt.
     ///
     /// Errors: `NoRandomness`.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         match self {
+            Self::P256(key) => Ok(ecdsa_der(&key.sign(message)?)),
             Self::P384(key) => Ok(ecdsa_der(&key.sign(message)?)),
             Self::Rsa(key) => key.sign_pss_sha384(message),
         }
@@ -115,8 +132,8 @@ pub fn p384_spki(point: &[u8]) -> Vec<u8> {
     der::sequence(&[&algorithm, &der::bits(0, point)])
 }
 
-fn ecdsa_der(fixed: &[u8; P384_SIGNATURE_LEN]) -> Vec<u8> {
-    let (r, s) = fixed.split_at(P384_SIGNATURE_LEN / 2);
+fn ecdsa_der(fixed: &[u8]) -> Vec<u8> {
+    let (r, s) = fixed.split_at(fixed.len() / 2);
     der::sequence(&[&der::integer(r), &der::integer(s)])
 }
 
@@ -152,6 +169,8 @@ pub enum Usage {
     CertificatesLoose,
     /// digitalSignature alone.
     Signatures,
+    /// digitalSignature and nonRepudiation, as Intel's leaves have it.
+    SignaturesAndContent,
 }
 
 /// Writes key usage.
@@ -161,6 +180,7 @@ pub fn key_usage(critical: bool, usage: Usage) -> Vec<u8> {
         Usage::Certificates => (2, 0x04),
         Usage::CertificatesLoose => (1, 0x04),
         Usage::Signatures => (7, 0x80),
+        Usage::SignaturesAndContent => (6, 0xc0),
     };
     extension("2.5.29.15", critical, &der::bits(unused, &[byte]))
 }
@@ -251,9 +271,19 @@ pub fn certificate(tbs: &Tbs, signer: &Signer) -> Result<Vec<u8>, CryptoError> {
     Ok(der::sequence(&[&body, &algorithm, &der::bits(0, &signature)]))
 }
 
+/// How a vendor writes its revocation lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListForm {
+    /// Authority key identifier, then CRL number; entries without a reason.
+    Amd,
+    /// CRL number, then authority key identifier; each entry says keyCompromise.
+    Intel,
+}
+
 /// What a revocation list says.
 #[derive(Clone, Debug)]
 pub struct Tbl {
+    pub form: ListForm,
     /// DER of the issuer name.
     pub issuer: Vec<u8>,
     pub this_update: UnixSeconds,
@@ -271,15 +301,22 @@ pub struct Tbl {
 /// Errors: `NoRandomness`.
 pub fn crl(tbl: &Tbl, signer: &Signer) -> Result<Vec<u8>, CryptoError> {
     let algorithm = signer.algorithm(false);
+    let number = extension("2.5.29.20", false, &der::number(tbl.number));
+    let authority = authority_key_id(&tbl.authority_key_id);
+    let (reason, extensions) = match tbl.form {
+        ListForm::Amd => (Vec::new(), [authority, number]),
+        ListForm::Intel => {
+            let key_compromise = extension("2.5.29.21", false, &der::enumerated(1));
+            (der::sequence(&[&key_compromise]), [number, authority])
+        }
+    };
     let entries: Vec<u8> = tbl
         .revoked
         .iter()
-        .flat_map(|(serial, at)| der::sequence(&[&der::integer(serial), &der::time(*at)]))
+        .flat_map(|(serial, at)| der::sequence(&[&der::integer(serial), &der::time(*at), &reason]))
         .collect();
     // RFC 5280 forbids an empty list of entries.
     let entries = if entries.is_empty() { entries } else { der::tlv(0x30, &entries) };
-    let number = extension("2.5.29.20", false, &der::number(tbl.number));
-    let extensions = der::sequence(&[&authority_key_id(&tbl.authority_key_id), &number]);
     let body = der::sequence(&[
         &der::number(1),
         &algorithm,
@@ -287,7 +324,7 @@ pub fn crl(tbl: &Tbl, signer: &Signer) -> Result<Vec<u8>, CryptoError> {
         &der::time(tbl.this_update),
         &tbl.next_update.map(der::time).unwrap_or_default(),
         &entries,
-        &der::context(0, &extensions),
+        &der::context(0, &der::tlv(0x30, &extensions.concat())),
     ]);
     let signature = signer.sign(&body)?;
     Ok(der::sequence(&[&body, &algorithm, &der::bits(0, &signature)]))

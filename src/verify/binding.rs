@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::claims::{Claims, Cpu, Subject};
 use super::endorsements::Endorsements;
+use super::event_log::Logged;
 use super::ocsp::Hold;
 use super::part::Part;
-use super::{Verifier, nvidia, snp};
+use super::{Verifier, nvidia, snp, tdx};
 use crate::evidence;
 use crate::identity::Freshness;
 use crate::protocol::message::{Bundle, CpuKind};
@@ -43,14 +44,43 @@ impl Stranger {
 pub struct Caller<F> {
     freshness: F,
     bundle: Arc<Bundle>,
-    cpu: Result<evidence::snp::Report, Check>,
+    cpu: Result<Sent, Check>,
     checks: Checks,
 }
 
+/// CPU evidence of one of the kinds that are built. It parsed, and nothing in it is believed yet.
+#[derive(Debug)]
+enum Sent {
+    Snp(Box<evidence::snp::Report>),
+    Tdx(Box<evidence::tdx::Quote>),
+}
+
+impl Sent {
+    /// Parses what a request calls its kind; never as another.
+    fn of(bundle: &Bundle) -> Result<Self, Check> {
+        let cpu = &bundle.evidence().cpu;
+        let parsed = match cpu.kind {
+            CpuKind::Snp => evidence::snp::Report::parse(&cpu.report).map(Box::new).map(Self::Snp),
+            CpuKind::Tdx => evidence::tdx::Quote::parse(&cpu.report).map(Box::new).map(Self::Tdx),
+            CpuKind::AzureSnp | CpuKind::AzureTdx => {
+                return Err(Check::fail(CheckName::Format, Code::CpuKindNotBuilt).actual(cpu.kind.text()));
+            }
+        };
+        parsed.map_err(|error| Check::fail(CheckName::Format, error.code()).actual(error.to_string()))
+    }
+
+    fn report_data(&self) -> &[u8; 64] {
+        match self {
+            Self::Snp(report) => &report.report_data,
+            Self::Tdx(quote) => &quote.report.report_data,
+        }
+    }
+}
+
 impl<F: Freshness> Caller<F> {
-    /// Parses the CPU report, checks the proof, and compares the report data with the hash of what was sent.
+    /// Parses the CPU evidence, checks the proof, and compares the report data with the hash of what was sent.
     pub fn of(freshness: F, bundle: Arc<Bundle>) -> Self {
-        let cpu = parse(&bundle);
+        let cpu = Sent::of(&bundle);
         let mut checks = Checks::new();
         checks.record(match bundle.check_proof() {
             Ok(()) => Check::pass(CheckName::Binding),
@@ -58,12 +88,12 @@ impl<F: Freshness> Caller<F> {
         });
         let expected = bundle.report_data(freshness.nonce());
         checks.record(match &cpu {
-            Ok(report) if crypto::equal(&report.report_data, expected.bytes()) => {
+            Ok(sent) if crypto::equal(sent.report_data(), expected.bytes()) => {
                 Check::pass(CheckName::ReportData)
             }
-            Ok(report) => Check::fail(CheckName::ReportData, Code::ReportDataMismatch)
+            Ok(sent) => Check::fail(CheckName::ReportData, Code::ReportDataMismatch)
                 .expected(expected.to_string())
-                .actual(crate::wire::Digest::new(report.report_data).to_string()),
+                .actual(crate::wire::Digest::new(*sent.report_data()).to_string()),
             Err(check) => Check::fail(CheckName::ReportData, Code::ReportDataMismatch)
                 .expected(expected.to_string())
                 .actual(check.actual.clone().unwrap_or_default()),
@@ -83,16 +113,27 @@ impl<F: Freshness> Caller<F> {
 
     /// Assesses the CPU evidence.
     pub fn assess(self, verifier: &Verifier, given: &Endorsements, now: UnixSeconds) -> Guest<F> {
+        let mut log = Logged::Absent;
         let cpu = match self.cpu {
-            Ok(report) => {
+            Ok(Sent::Snp(report)) => {
                 let own = given.for_report(&report, &self.bundle.evidence().cpu.endorsements);
-                snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(report))
+                snp::assess(&verifier.roots, &verifier.warm, &own, now, None, Ok(*report))
                     .withhold(&OUTSIDE_WINDOW)
                     .map(Cpu::Snp)
             }
+            Ok(Sent::Tdx(quote)) => {
+                let replayed;
+                (log, replayed) = Logged::of(&self.bundle.evidence().cpu, &quote.report.rtmr);
+                let part = tdx::assess(&verifier.roots, &verifier.warm, &given.intel, now, None, Ok(*quote))
+                    .map(Cpu::Tdx);
+                match replayed {
+                    Some(check) => part.also(check),
+                    None => part,
+                }
+            }
             Err(check) => Part::unparsed(check),
         };
-        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu }
+        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu, log }
     }
 }
 
@@ -104,6 +145,7 @@ pub struct Guest<F> {
     bundle: Arc<Bundle>,
     checks: Checks,
     cpu: Part<Cpu>,
+    log: Logged,
 }
 
 impl<F: Freshness> Guest<F> {
@@ -163,7 +205,7 @@ impl<F: Freshness> Guest<F> {
         now: UnixSeconds,
         hold: Hold,
     ) -> Ended<F> {
-        let Self { freshness, bundle, checks: mut request, cpu } = self;
+        let Self { freshness, bundle, checks: mut request, cpu, log } = self;
         let nonce = bundle.gpu_nonce(freshness.nonce());
         let mut checks = Vec::new();
         let mut gpus = Vec::new();
@@ -182,7 +224,8 @@ impl<F: Freshness> Guest<F> {
         }
         checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
         checks.insert(0, (Subject::Request, request));
-        let claims = Claims { freshness, bundle, cpu: cpu.into_shown(), gpus, facts: facts.ok(), checks };
+        let claims =
+            Claims { freshness, bundle, cpu: cpu.into_shown(), log, gpus, facts: facts.ok(), checks };
         let whole = authentic
             && claims.cpu.is_some()
             && claims.facts.is_some()
@@ -231,17 +274,6 @@ impl<C> Unverified<C> {
 pub enum Ended<F> {
     Unverified(Unverified<Claims<F>>),
     Verified(Verified<Claims<F>>),
-}
-
-fn parse(bundle: &Bundle) -> Result<evidence::snp::Report, Check> {
-    let cpu = &bundle.evidence().cpu;
-    match cpu.kind {
-        CpuKind::Snp => evidence::snp::Report::parse(&cpu.report)
-            .map_err(|error| Check::fail(CheckName::Format, error.code()).actual(error.to_string())),
-        CpuKind::AzureSnp | CpuKind::AzureTdx | CpuKind::Tdx => {
-            Err(Check::fail(CheckName::Format, Code::CpuKindNotBuilt).actual(cpu.kind.text()))
-        }
-    }
 }
 
 fn first_failure(checks: &Checks) -> Option<Code> {

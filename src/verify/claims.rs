@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use super::event_log::Logged;
 use super::gpu::Gpu;
 use super::snp::Snp;
+use super::tdx::Tdx;
 use crate::identity::Freshness;
 use crate::protocol::facts::Facts;
 use crate::protocol::message::Bundle;
-use crate::wire::{Check, Checks, Outcome};
+use crate::wire::{Check, Checks, Digest, Outcome, crypto};
 
 /// The CPU that leads the composite device.
 #[derive(Clone, Debug)]
 pub enum Cpu {
     Snp(Snp),
+    Tdx(Tdx),
 }
 
 impl Cpu {
@@ -20,6 +23,27 @@ impl Cpu {
     pub fn report_data(&self) -> &[u8; 64] {
         match self {
             Self::Snp(snp) => &snp.report.report_data,
+            Self::Tdx(tdx) => &tdx.quote.report.report_data,
+        }
+    }
+
+    /// Returns the digest that names the machine in leases, freezes, quotas and entries, which keep no hardware id in
+    /// clear: of CHIP_ID, or of the PPID; zero where no certificate that was read names a platform.
+    pub fn machine(&self) -> Digest<32> {
+        match self {
+            Self::Snp(snp) => crypto::sha256(&[&snp.report.chip_id]),
+            Self::Tdx(tdx) => {
+                tdx.pck.as_ref().map_or(Digest::new([0; 32]), |pck| crypto::sha256(&[&pck.ppid]))
+            }
+        }
+    }
+
+    /// Returns the id that the CPU gave this guest at its launch (REPORT_ID); `None` where it gives none, and then the
+    /// instance key alone says which guest it is.
+    pub fn guest_id(&self) -> Option<Digest<32>> {
+        match self {
+            Self::Snp(snp) => Some(snp.report.report_id).filter(|id| !id.is_zero()),
+            Self::Tdx(_) => None,
         }
     }
 }
@@ -41,6 +65,7 @@ pub struct Claims<F> {
     pub(super) freshness: F,
     pub(super) bundle: Arc<Bundle>,
     pub(super) cpu: Option<Cpu>,
+    pub(super) log: Logged,
     pub(super) gpus: Vec<Option<Gpu>>,
     pub(super) facts: Option<Facts>,
     pub(super) checks: Vec<(Subject, Checks)>,
@@ -60,6 +85,11 @@ impl<F: Freshness> Claims<F> {
     /// Returns the CPU; `None` if its evidence did not parse.
     pub fn cpu(&self) -> Option<&Cpu> {
         self.cpu.as_ref()
+    }
+
+    /// Returns what became of the event logs beside the CPU evidence.
+    pub fn log(&self) -> &Logged {
+        &self.log
     }
 
     /// Returns the GPUs in the order sent; `None` for one whose evidence did not parse.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::snp::SnpEndorsements;
+use super::tdx::{IntelEndorsements, fmspc};
 use crate::endorse::{self, Certificate, Crl, OcspResponse, Rim, vek};
 use crate::evidence::gpu::Report as GpuReport;
 use crate::evidence::snp::Report;
-use crate::protocol::message::{Bundle, Bytes};
+use crate::evidence::tdx::Quote;
+use crate::protocol::message::{Bundle, Bytes, CpuKind};
 use crate::wire::{Untrusted, limits};
 
 /// Documents and answers of NVIDIA. What did not parse stands here too: it was given, and refuses where it was picked.
@@ -23,6 +25,7 @@ pub struct NvidiaEndorsements {
 #[derive(Clone, Debug, Default)]
 pub struct Endorsements {
     pub amd: SnpEndorsements,
+    pub intel: IntelEndorsements,
     pub nvidia: NvidiaEndorsements,
 }
 
@@ -32,6 +35,8 @@ pub struct Endorsements {
 pub struct Wanted {
     /// CHIP_ID and REPORTED_TCB of the SNP report; `None` if it does not parse.
     pub chip: Option<([u8; 64], [u8; 8])>,
+    /// FMSPC of the PCK certificate in the TDX quote; `None` if one of them does not parse.
+    pub fmspc: Option<[u8; 6]>,
     /// Ids of the RIMs, each once.
     pub rims: Vec<String>,
 }
@@ -40,13 +45,18 @@ impl Wanted {
     /// Reads what a request asks for.
     pub fn of(bundle: &Bundle) -> Self {
         let evidence = bundle.evidence();
-        let report = Report::parse(&evidence.cpu.report).ok();
+        let (report, quote) = match evidence.cpu.kind {
+            CpuKind::Snp => (Report::parse(&evidence.cpu.report).ok(), None),
+            CpuKind::Tdx => (None, Quote::parse(&evidence.cpu.report).ok()),
+            CpuKind::AzureSnp | CpuKind::AzureTdx => (None, None),
+        };
         let gpus = evidence.gpus.iter().filter_map(|gpu| GpuReport::parse(&gpu.report).ok());
         let mut rims: Vec<String> =
             gpus.flat_map(|gpu| [gpu.driver_rim_id(), gpu.vbios_rim_id()]).filter_map(Result::ok).collect();
         rims.sort();
         rims.dedup();
-        Self { chip: report.map(|report| (report.chip_id, report.reported_tcb.raw())), rims }
+        let chip = report.map(|report| (report.chip_id, report.reported_tcb.raw()));
+        Self { chip, fmspc: quote.as_ref().and_then(fmspc), rims }
     }
 }
 

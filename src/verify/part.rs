@@ -42,6 +42,13 @@ impl<T> Part<T> {
         self
     }
 
+    /// Adds a check of authenticity. The part stays authentic only if it passed.
+    pub(super) fn also(mut self, check: Check) -> Self {
+        self.authentic &= check.outcome == Outcome::Pass;
+        self.checks.record(check);
+        self
+    }
+
     /// Returns the checks.
     pub fn checks(&self) -> &Checks {
         &self.checks
@@ -100,5 +107,23 @@ mod tests {
         assert!(Part::assessed(&must, checks.clone(), 1).into_authentic().is_some());
         checks.record(Check::unknown(CheckName::Revocation, Code::SnpCrlMissing));
         assert!(Part::assessed(&must, checks, 1).into_authentic().is_none());
+    }
+
+    #[test]
+    fn a_further_check_can_take_authenticity_and_never_give_it() {
+        let made = |outcome: Check| {
+            let mut checks = Checks::new();
+            checks.record(outcome);
+            Part::assessed(&[CheckName::Signature], checks, 1)
+        };
+        let (good, bad) = (
+            Check::pass(CheckName::EventLog),
+            Check::fail(CheckName::EventLog, Code::EventLogRegisterMismatch),
+        );
+        let signed = || made(Check::pass(CheckName::Signature));
+        assert!(signed().also(good.clone()).is_authentic());
+        assert!(!signed().also(bad).is_authentic());
+        let unsigned = made(Check::fail(CheckName::Signature, Code::ReportDataMismatch));
+        assert!(!unsigned.also(good).is_authentic());
     }
 }

@@ -18,6 +18,7 @@ const TURIN: [&[u8]; 3] = [
     include_bytes!("../../certs/amd-ask-turin.der"),
     include_bytes!("../../certs/amd-asvk-turin.der"),
 ];
+const INTEL: &[u8] = include_bytes!("../../certs/intel-sgx-root-ca.der");
 const NVIDIA_DEVICE: &[u8] = include_bytes!("../../certs/nvidia-device-identity-ca.der");
 const NVIDIA_RIM: &[u8] = include_bytes!("../../certs/nvidia-corim-signing-root-ca.der");
 
@@ -37,6 +38,8 @@ pub struct AmdAnchors {
 #[derive(Clone, Debug)]
 pub struct Roots {
     pub amd: Vec<AmdAnchors>,
+    /// Above PCK certificates, the TCB signer and both revocation lists.
+    pub intel: Certificate,
     pub nvidia_device: Certificate,
     pub nvidia_rim: Certificate,
     /// Whether simulated vendors stand behind these anchors; results are marked with it.
@@ -58,6 +61,7 @@ impl Roots {
         };
         Ok(Self {
             amd: vec![amd(AmdLine::Genoa, GENOA)?, amd(AmdLine::Milan, MILAN)?, amd(AmdLine::Turin, TURIN)?],
+            intel: Certificate::from_der(INTEL)?,
             nvidia_device: Certificate::from_der(NVIDIA_DEVICE)?,
             nvidia_rim: Certificate::from_der(NVIDIA_RIM)?,
             simulated: false,
@@ -83,6 +87,7 @@ mod tests {
             assert_eq!(anchors.ask.subject_cn, format!("SEV-{}", line.text()));
             assert_eq!(anchors.asvk.as_ref().unwrap().subject_cn, format!("SEV-VLEK-{}", line.text()));
         }
+        assert_eq!(roots.intel.subject_cn, "Intel SGX Root CA");
         assert_eq!(roots.nvidia_device.subject_cn, "NVIDIA Device Identity CA");
         assert_eq!(roots.nvidia_rim.subject_cn, "NVIDIA CoRIM signing Root CA");
     }

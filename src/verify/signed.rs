@@ -1,7 +1,9 @@
 //! Whether one certificate's key signed another's bytes.
 
 use crate::endorse::{Certificate, PublicKey, SignatureAlgorithm};
-use crate::wire::crypto::{self, CryptoError, P384_SIGNATURE_LEN, P384Signature};
+use crate::wire::crypto::{
+    self, CryptoError, P256_SIGNATURE_LEN, P256Signature, P384_SIGNATURE_LEN, P384Signature,
+};
 
 /// Verifies a signature of a vendor's algorithm under a vendor's key.
 ///
@@ -13,14 +15,20 @@ pub fn signature(
     signature: &[u8],
 ) -> Result<(), CryptoError> {
     match (key, algorithm) {
+        (PublicKey::P256(point), SignatureAlgorithm::EcdsaSha256) => {
+            crypto::verify_p256(point, message, P256Signature::Der(signature))
+        }
         (PublicKey::P384(point), SignatureAlgorithm::EcdsaSha384) => {
             crypto::verify_p384(point, message, P384Signature::Der(signature))
         }
         (PublicKey::Rsa4096(key), SignatureAlgorithm::RsaPssSha384) => {
             crypto::verify_rsa_pss_sha384(key, message, signature)
         }
-        (PublicKey::P384(_), SignatureAlgorithm::RsaPssSha384)
-        | (PublicKey::Rsa4096(_), SignatureAlgorithm::EcdsaSha384) => Err(CryptoError::BadSignature),
+        (PublicKey::P256(_), SignatureAlgorithm::EcdsaSha384 | SignatureAlgorithm::RsaPssSha384)
+        | (PublicKey::P384(_), SignatureAlgorithm::EcdsaSha256 | SignatureAlgorithm::RsaPssSha384)
+        | (PublicKey::Rsa4096(_), SignatureAlgorithm::EcdsaSha256 | SignatureAlgorithm::EcdsaSha384) => {
+            Err(CryptoError::BadSignature)
+        }
     }
 }
 
@@ -34,7 +42,21 @@ pub fn fixed_p384(
 ) -> Result<(), CryptoError> {
     match key {
         PublicKey::P384(point) => crypto::verify_p384(point, message, P384Signature::Fixed(signature)),
-        PublicKey::Rsa4096(_) => Err(CryptoError::BadSignature),
+        PublicKey::P256(_) | PublicKey::Rsa4096(_) => Err(CryptoError::BadSignature),
+    }
+}
+
+/// Verifies an ECDSA P-256 signature in fixed form.
+///
+/// Errors: `BadSignature`, also for a key of another kind.
+pub fn fixed_p256(
+    key: &PublicKey,
+    message: &[u8],
+    signature: &[u8; P256_SIGNATURE_LEN],
+) -> Result<(), CryptoError> {
+    match key {
+        PublicKey::P256(point) => crypto::verify_p256(point, message, P256Signature::Fixed(signature)),
+        PublicKey::P384(_) | PublicKey::Rsa4096(_) => Err(CryptoError::BadSignature),
     }
 }
 
@@ -75,5 +97,6 @@ mod tests {
         }
         certificate(&roots.nvidia_device, &roots.nvidia_device).unwrap();
         certificate(&roots.nvidia_rim, &roots.nvidia_rim).unwrap();
+        certificate(&roots.intel, &roots.intel).unwrap();
     }
 }

@@ -265,7 +265,9 @@ fn signature(report: &Report, leaf: Option<&Leaf<'_>>) -> Check {
     };
     let point = match &leaf.certificate.key {
         PublicKey::P384(point) => point,
-        PublicKey::Rsa4096(_) => return Check::fail(name, Code::SnpVekAlgorithm).expected("a P-384 key"),
+        PublicKey::P256(_) | PublicKey::Rsa4096(_) => {
+            return Check::fail(name, Code::SnpVekAlgorithm).expected("a P-384 key");
+        }
     };
     // Over the bytes as they came: what was parsed and written out again could differ from what was signed.
     match crypto::verify_p384(point, report.signed(), P384Signature::Fixed(report.signature())) {

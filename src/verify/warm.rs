@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::signed;
 use crate::endorse::{Certificate, PublicKey, SignatureAlgorithm};
 use crate::wire::Digest;
-use crate::wire::crypto::{CryptoError, P384_SIGNATURE_LEN};
+use crate::wire::crypto::{CryptoError, P256_SIGNATURE_LEN, P384_SIGNATURE_LEN};
 use crate::wire::transcript::Transcript;
 
 /// Signatures remembered before the oldest is forgotten; about 100 bytes each.
@@ -43,6 +43,7 @@ impl Warm {
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         let scheme: &[u8] = match algorithm {
+            SignatureAlgorithm::EcdsaSha256 => b"ecdsa-sha256",
             SignatureAlgorithm::EcdsaSha384 => b"ecdsa-sha384",
             SignatureAlgorithm::RsaPssSha384 => b"rsa-pss-sha384",
         };
@@ -65,6 +66,20 @@ impl Warm {
         })
     }
 
+    /// Verifies an ECDSA P-256 signature in fixed form over an endorsement, as Intel's TCB info carries it.
+    ///
+    /// Errors: `BadSignature`.
+    pub fn fixed_p256(
+        &self,
+        key: &PublicKey,
+        message: &[u8],
+        signature: &[u8; P256_SIGNATURE_LEN],
+    ) -> Result<(), CryptoError> {
+        self.remembered(key, b"ecdsa-sha256-fixed", message, signature, || {
+            signed::fixed_p256(key, message, signature)
+        })
+    }
+
     fn remembered(
         &self,
         key: &PublicKey,
@@ -74,6 +89,7 @@ impl Warm {
         check: impl FnOnce() -> Result<(), CryptoError>,
     ) -> Result<(), CryptoError> {
         let (kind, bytes): (&[u8], &[u8]) = match key {
+            PublicKey::P256(point) => (b"p256", point),
             PublicKey::P384(point) => (b"p384", point),
             PublicKey::Rsa4096(key) => (b"rsa4096", key),
         };
@@ -84,6 +100,14 @@ impl Warm {
             .field(message)
             .field(signature)
             .sha256();
+        self.once(digest, check)
+    }
+
+    /// Makes a check unless one of this digest came out well before. The digest covers everything that the check
+    /// depends on, under a label of its own.
+    ///
+    /// Errors: those of `check`, which is made anew each time.
+    pub(super) fn once<E>(&self, digest: Digest<32>, check: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         // A thread that panicked while holding the lock left a set that is at worst a little too small.
         if self.good.lock().unwrap_or_else(PoisonError::into_inner).known.contains(&digest) {
             return Ok(());

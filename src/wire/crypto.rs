@@ -17,6 +17,10 @@ use super::secret::{Secret, SecretArray};
 pub const P384_SIGNATURE_LEN: usize = 96;
 /// Bytes of an uncompressed P-384 point: 0x04, x, y.
 pub const P384_POINT_LEN: usize = 97;
+/// Bytes of a P-256 signature in fixed form: r then s, 32 bytes each, big-endian.
+pub const P256_SIGNATURE_LEN: usize = 64;
+/// Bytes of an uncompressed P-256 point: 0x04, x, y.
+pub const P256_POINT_LEN: usize = 65;
 /// Bytes of an Ed25519 public key.
 pub const ED25519_KEY_LEN: usize = 32;
 /// Bytes of an Ed25519 signature.
@@ -225,6 +229,27 @@ pub fn verify_p384(point: &[u8], message: &[u8], signature: P384Signature<'_>) -
     verify(algorithm, point, message, bytes)
 }
 
+/// A P-256 signature in one of its two spellings.
+#[derive(Clone, Copy)]
+pub enum P256Signature<'a> {
+    /// r then s, 32 bytes each, big-endian.
+    Fixed(&'a [u8; P256_SIGNATURE_LEN]),
+    /// The DER SEQUENCE of X.509.
+    Der(&'a [u8]),
+}
+
+/// Verifies ECDSA P-256 with SHA-256 under an uncompressed point.
+///
+/// Errors: `BadSignature`, also for r or s out of range and for a point off the curve.
+pub fn verify_p256(point: &[u8], message: &[u8], signature: P256Signature<'_>) -> Result<(), CryptoError> {
+    count(|counts| counts.ecdsa_p256 += 1);
+    let (algorithm, bytes): (&'static dyn VerificationAlgorithm, &[u8]) = match signature {
+        P256Signature::Fixed(bytes) => (&signature::ECDSA_P256_SHA256_FIXED, bytes),
+        P256Signature::Der(bytes) => (&signature::ECDSA_P256_SHA256_ASN1, bytes),
+    };
+    verify(algorithm, point, message, bytes)
+}
+
 /// Verifies RSASSA-PSS with SHA-384, MGF1-SHA-384 and a 48-byte salt under a PKCS#1 `RSAPublicKey`.
 ///
 /// Errors: `BadSignature`.
@@ -299,6 +324,48 @@ impl P384Key {
 impl std::fmt::Debug for P384Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("P384Key(..)")
+    }
+}
+
+/// A P-256 signing key, for simulated Intel platforms alone.
+#[cfg(feature = "sim")]
+pub struct P256Key(signature::EcdsaKeyPair);
+
+#[cfg(feature = "sim")]
+impl P256Key {
+    /// Makes a new key.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn generate() -> Result<Self, CryptoError> {
+        signature::EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)
+            .map(Self)
+            .map_err(|_| CryptoError::NoRandomness)
+    }
+
+    /// Returns the uncompressed public point.
+    pub fn public(&self) -> [u8; P256_POINT_LEN] {
+        let mut out = [0; P256_POINT_LEN];
+        // INVARIANT: aws-lc-rs gives the public key of P-256 as the 65-byte uncompressed point.
+        out.copy_from_slice(self.0.public_key().as_ref());
+        out
+    }
+
+    /// Signs with SHA-256, in fixed form.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn sign(&self, message: &[u8]) -> Result<[u8; P256_SIGNATURE_LEN], CryptoError> {
+        let signature =
+            self.0.sign(&rand::SystemRandom::new(), message).map_err(|_| CryptoError::NoRandomness)?;
+        let mut out = [0; P256_SIGNATURE_LEN];
+        out.copy_from_slice(signature.as_ref());
+        Ok(out)
+    }
+}
+
+#[cfg(feature = "sim")]
+impl std::fmt::Debug for P256Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("P256Key(..)")
     }
 }
 
@@ -414,6 +481,22 @@ mod tests {
         assert!(verify_p384(&key.0, b"x", P384Signature::Fixed(&[0; 96])).is_err());
         assert!(verify_p384(&key.0, b"x", P384Signature::Der(&signature)).is_err());
         assert_eq!(verifications().ecdsa_p384 - before, 4);
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn a_p256_signature_verifies_and_has_its_own_count() {
+        let key = P256Key::generate().unwrap();
+        let signature = key.sign(b"x").unwrap();
+        let before = verifications();
+        verify_p256(&key.public(), b"x", P256Signature::Fixed(&signature)).unwrap();
+        assert!(verify_p256(&key.public(), b"y", P256Signature::Fixed(&signature)).is_err());
+        assert!(verify_p256(&key.public(), b"x", P256Signature::Fixed(&[0; 64])).is_err());
+        assert!(verify_p256(&key.public(), b"x", P256Signature::Der(&signature)).is_err());
+        assert!(verify_p256(&key.public()[1..], b"x", P256Signature::Fixed(&signature)).is_err());
+        let after = verifications();
+        assert_eq!(after.ecdsa_p256 - before.ecdsa_p256, 5);
+        assert_eq!(after.ecdsa_p384, before.ecdsa_p384);
     }
 
     #[test]

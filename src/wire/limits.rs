@@ -99,3 +99,31 @@ pub const AGENT_ANCHORS_MAX: usize = 64;
 pub const AGENT_RETRIES_MAX: u32 = 100;
 /// Seconds that the agent waits between two attempts at most, whatever the service asks for.
 pub const AGENT_WAIT_S_MAX: u32 = 600;
+/// Members of one object in a vendor's JSON. Those seen have at most 11.
+pub const JSON_MEMBERS_MAX: usize = 64;
+/// Bytes of one set of Intel's collateral as JSON. Those seen have at most 21,321.
+pub const COLLATERAL_LEN_MAX: usize = 256 * 1024;
+/// Bytes of a TCB info or QE identity. Those seen have at most 6,251.
+pub const TCB_INFO_LEN_MAX: usize = 64 * 1024;
+/// TCB levels of a TCB info, of a TDX module or of the QE. Those seen have at most 5.
+pub const TCB_LEVELS_MAX: usize = 64;
+/// TDX modules named in a TCB info. Those seen have 2.
+pub const TDX_MODULES_MAX: usize = 32;
+/// Advisories of one TCB level. Those seen have at most 24.
+pub const TCB_ADVISORIES_MAX: usize = 256;
+/// Bytes of an advisory's id, such as `INTEL-SA-00837`.
+pub const ADVISORY_LEN_MAX: usize = 32;
+/// Bytes of the PEM text of an issuer chain in a collateral: two certificates.
+pub const ISSUER_CHAIN_LEN_MAX: usize = 16 * 1024;
+/// Bytes of a boot event log with its padding: the largest area that firmware sets aside. Those filled have 18,101.
+pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
+/// Bytes of a runtime event log as JSON. Those seen have 9,710.
+pub const RUNTIME_LOG_LEN_MAX: usize = 64 * 1024;
+/// Records of one event log. Those seen have at most 44; a long GRUB script has some hundreds.
+pub const EVENTS_MAX: usize = 2048;
+/// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.
+pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
+/// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
+pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
+/// Sets of collateral for one FMSPC that are looked at: the current one, the early one, and some that they replaced.
+pub const COLLATERAL_SETS_MAX: usize = 16;

@@ -11,6 +11,7 @@ pub mod digest;
 pub mod ids;
 pub mod limits;
 pub mod reader;
+pub mod runtime_event;
 pub mod secret;
 pub mod text;
 pub mod time;

@@ -7,12 +7,12 @@ use claviger::endorse::PublicKey;
 use claviger::endorse::SignatureAlgorithm::EcdsaSha384;
 use claviger::protocol::facts::{Hint, PciFunction};
 use claviger::protocol::head::RequestHead;
-use claviger::protocol::message::{AttestRequest, Bundle, Bytes};
+use claviger::protocol::message::{AttestRequest, Bundle, Bytes, CpuKind};
 use claviger::sim::rim::{RimKind, RimOptions, reference_values};
 use claviger::sim::{Machine, Vendors};
 use claviger::verify::Warm;
 use claviger::wire::crypto::{P384_SIGNATURE_LEN, P384Key};
-use claviger::wire::{Code, Digest, UnixSeconds, Window};
+use claviger::wire::{Code, UnixSeconds, Window, limits};
 
 use crate::support::{Outcome, Plan, Verdict, judged};
 
@@ -84,7 +84,7 @@ fn every_display_controller_on_the_bus_needs_evidence_and_its_neighbours_do_not(
     let function = |address: &str, class: &str| {
         with(|plan| {
             let (address, class) = (address.to_string(), class.to_string());
-            plan.facts.pci_functions.push(PciFunction { address, device: "2331".to_string(), class });
+            plan.facts.pci_functions.push(PciFunction { address, class, ..PciFunction::of_gpu(1) });
         })
     };
     for class in
@@ -155,23 +155,52 @@ fn more_facts_than_a_guest_can_have_are_no_facts() {
     denied(&verdict, &[Code::FactsMalformed], "devices");
 }
 
-/// The digest of an event log that nobody sent would bind a request to nothing.
+/// The digest of an event log that nobody sent would bind a request to nothing, and a log that no head names to nobody.
 #[test]
-fn a_head_names_no_event_log_that_is_not_sent() {
+fn a_head_names_exactly_the_event_log_that_is_sent() {
     let mut plan = Plan::in_order();
     let bundle = plan.send();
-    let request = |event_log| {
+    let request = |kind, named: Option<&[u8]>, sent: Option<&[u8]>, runtime: Option<&[u8]>| {
+        let event_log = named.map(|log| claviger::wire::crypto::sha384(&[log]));
         let head = RequestHead { event_log, ..bundle.head().clone() };
-        AttestRequest {
+        let mut evidence = bundle.evidence().clone();
+        evidence.cpu.kind = kind;
+        evidence.cpu.event_log = sent.map(|log| Bytes(log.to_vec()));
+        evidence.cpu.runtime_log = runtime.map(|log| Bytes(log.to_vec()));
+        let request = AttestRequest {
             challenge: Bytes(bundle.challenge().to_vec()),
             head: Bytes(head.bytes().unwrap()),
-            evidence: Some(bundle.evidence().clone()),
+            evidence: Some(evidence),
             facts: Some(Bytes(plan.facts.bytes().unwrap())),
             proof: Bytes(vec![0; 64]),
-        }
+        };
+        Bundle::of(request).map(|_| ()).map_err(|error| error.code())
     };
-    assert!(Bundle::of(request(None)).is_ok());
-    assert!(Bundle::of(request(Some(Digest::new([1; 48])))).is_err());
+    let (tdx, log) = (CpuKind::Tdx, Some(&b"log"[..]));
+    assert_eq!(request(tdx, None, None, None), Ok(()));
+    assert_eq!(request(tdx, log, log, log), Ok(()));
+    assert_eq!(request(tdx, None, None, log), Ok(()), "the runtime log is not named");
+    let not_committed = Err(Code::EventLogNotCommitted);
+    assert_eq!(request(tdx, log, None, None), not_committed);
+    assert_eq!(request(tdx, None, log, None), not_committed);
+    assert_eq!(request(tdx, Some(b"other"), log, None), not_committed);
+    for kind in [CpuKind::Snp, CpuKind::AzureSnp, CpuKind::AzureTdx] {
+        assert_eq!(request(kind, None, None, None), Ok(()));
+        assert_eq!(request(kind, log, log, None), Err(Code::RequestMalformed), "{}", kind.text());
+        assert_eq!(request(kind, None, None, log), Err(Code::RequestMalformed), "{}", kind.text());
+    }
+    for (len, found) in
+        [(limits::EVENT_LOG_LEN_MAX, Ok(())), (limits::EVENT_LOG_LEN_MAX + 1, Err(Code::RequestMalformed))]
+    {
+        let long = vec![0xff; len];
+        assert_eq!(request(tdx, Some(&long), Some(&long), None), found, "{len}");
+    }
+    for (len, found) in [
+        (limits::RUNTIME_LOG_LEN_MAX, Ok(())),
+        (limits::RUNTIME_LOG_LEN_MAX + 1, Err(Code::RequestMalformed)),
+    ] {
+        assert_eq!(request(tdx, None, None, Some(&vec![b' '; len])), found, "{len}");
+    }
 }
 
 /// The driver's document with the values of this version, signed by a signer whose window begins then.

@@ -12,6 +12,7 @@ mod cmd;
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
+mod event_log;
 mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
@@ -20,6 +21,8 @@ mod gpu;
 mod identity;
 #[cfg(feature = "measure")]
 mod measure;
+#[cfg(feature = "sim")]
+mod mutation;
 #[cfg(feature = "sim")]
 mod never_verified;
 mod nvidia;
@@ -51,4 +54,7 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod tdx;
+#[cfg(feature = "sim")]
+mod tdx_simulated;
 mod vectors;

@@ -11,21 +11,23 @@ use claviger::policy::{
     Activation, Decision, Draft, InForce, Policy, Reason, Rules, Support, decide, in_force, reason, refuse,
     select, without_policy,
 };
-use claviger::protocol::facts::{DeviceFacts, Facts, Hint, MultiGpu, PciFunction, Switch, Virtualization};
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, head_hash};
+use claviger::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
+use claviger::protocol::head::{Plane, RequestHead, head_hash};
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
 use claviger::protocol::transcript;
+use claviger::sim::devices::facts;
 use claviger::sim::{GpuFields, Machine, MachineGpu, Tcb, Vendors};
 use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::terms::Line;
 use claviger::verify::{Caller, Ended, Endorsements, NvidiaEndorsements, Roots, Verifier};
 use claviger::wire::crypto::Ed25519Key;
 use claviger::wire::ids::{Pdi, StoreId};
 use claviger::wire::secret::SecretArray;
-use claviger::wire::{Code, Digest, UnixSeconds, Untrusted};
+use claviger::wire::{Code, UnixSeconds, Untrusted};
 
 const GENOA_H100: [&str; 2] =
     [include_str!("../../policies/genoa-h100.toml"), include_str!("../../policies/genoa-h100.cases")];
@@ -54,7 +56,7 @@ impl Guest {
     fn of(policy: &Policy) -> Self {
         use claviger::policy::document::CodeRules;
         let mut machine = Machine::new(Vendors::shared().unwrap(), 1).unwrap();
-        let snp = &policy.cpu.snp;
+        let snp = policy.cpu.snp.as_ref().unwrap();
         match &snp.code {
             CodeRules::Measurements { measurements } => machine.snp.measurement = *measurements[0].bytes(),
             CodeRules::IdKeys { id_key_digests, guest_svn_least } => {
@@ -68,37 +70,16 @@ impl Guest {
         let instance = Ed25519Key::generate().unwrap().0;
         let key = policy.keys[0].to_string().replace('*', "one");
         let head = RequestHead {
-            version: "claviger/1".to_string(),
-            versions_offered: vec!["claviger/1".to_string()],
-            operation: Operation::Release,
-            plane: Plane::Guest,
-            service_root: Digest::new([7; 32]),
-            tenant: policy.tenant.clone(),
-            keys: vec![key.parse().unwrap()],
             audience: Some(policy.audiences[0].clone()),
-            kem: Kem::XWing,
-            lease: None,
-            instance_key: instance.public().to_vec(),
-            transport_key: vec![9; 32],
-            event_log: None,
+            ..RequestHead::release(
+                policy.tenant.clone(),
+                vec![key.parse().unwrap()],
+                &instance.public(),
+                &[9; 32],
+            )
         };
         let mut guest = Self {
-            facts: Facts {
-                version: 1,
-                driver_version: String::new(),
-                pci_functions: vec![PciFunction {
-                    address: "0000:01:00.0".to_string(),
-                    device: "2331".to_string(),
-                    class: "030200".to_string(),
-                }],
-                confidential: Switch::On,
-                devtools: Switch::Off,
-                multi_gpu: MultiGpu::None,
-                ready: Switch::Off,
-                devices: Vec::new(),
-                visible_devices: None,
-                hints: Vec::new(),
-            },
+            facts: facts(&machine.gpus),
             machine,
             head,
             instance,
@@ -118,21 +99,8 @@ impl Guest {
         let pdi = self.machine.gpus[0].gpu.pdi;
         let gpu = vendors.nvidia.gpu(pdi, version.as_bytes()).unwrap();
         self.machine.gpus = vec![MachineGpu { gpu, fields }];
-        self.facts.driver_version = driver.to_string();
-        self.facts.devices = vec![DeviceFacts {
-            pdi: Pdi::new(pdi),
-            uuid: "GPU-0".to_string(),
-            pci_address: "0000:01:00.0".to_string(),
-            vbios_version: version.to_string(),
-            mig_current: Switch::Off,
-            mig_pending: Switch::Off,
-            mig_instances: 0,
-            virtualization: Virtualization::Passthrough,
-            confidential: Switch::On,
-            devtools: Switch::Off,
-            compute_processes: 0,
-            utilization_percent: 0,
-        }];
+        let Facts { driver_version, devices, .. } = facts(&self.machine.gpus);
+        (self.facts.driver_version, self.facts.devices) = (driver_version, devices);
     }
 
     /// Applies one change by its words.
@@ -148,10 +116,7 @@ impl Guest {
                 name: "nvidia.com/gpu.sharing-strategy".to_string(),
                 value: "time-slicing".to_string(),
             }),
-            ("hidden", "gpu") => self.facts.pci_functions.push(PciFunction {
-                address: "0000:02:00.0".to_string(),
-                ..self.facts.pci_functions[0].clone()
-            }),
+            ("hidden", "gpu") => self.facts.pci_functions.push(PciFunction::of_gpu(1)),
             ("devtools", "") => device.devtools = Switch::On,
             ("confidential", "off") => device.confidential = Switch::Off,
             ("process", "") => device.compute_processes = 1,
@@ -203,8 +168,7 @@ impl Guest {
         if !self.cpu_parses {
             report.truncate(100);
         }
-        let evidence =
-            Evidence { cpu: CpuEvidence { kind: CpuKind::Snp, report, endorsements: Vec::new() }, gpus };
+        let evidence = Evidence { cpu: CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new()), gpus };
         let digest = transcript::evidence_digest(&evidence, &facts);
         let proof = self.instance.sign(&transcript::proof(challenge, &hash, &digest)).to_vec();
         let request = AttestRequest {
@@ -225,6 +189,7 @@ impl Guest {
         let rims = files.rims.iter().filter(|_| self.with_rims);
         let given = Endorsements {
             amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &crls),
+            intel: IntelEndorsements::default(),
             nvidia: NvidiaEndorsements {
                 rims: rims.map(|(_, bytes)| Rim::parse(bytes).map(Untrusted::new)).collect(),
                 ocsp: files.ocsp.iter().map(|(_, bytes)| OcspResponse::parse(bytes)).collect(),
@@ -252,6 +217,7 @@ fn roots(vendors: &Vendors) -> Roots {
             ask: certificate(vendors.amd.ask_der()),
             asvk: None,
         }],
+        intel: certificate(vendors.intel.root_der()),
         nvidia_device: certificate(vendors.nvidia.device_root_der()),
         nvidia_rim: certificate(vendors.nvidia.rim_root_der()),
         simulated: true,
@@ -424,7 +390,7 @@ fn published(case: &str) -> Option<(claviger::policy::Status, Vec<Code>)> {
     let report = claviger::evidence::snp::Report::parse(&bytes).unwrap();
     // Version 2 names no CPU; the certificates of these are Milan's.
     let line = report.line().or(Some(Line::Milan));
-    let view = claviger::policy::CpuView { report: &report, line, vlek_provider: None };
+    let view = claviger::policy::SnpView { report: &report, line, vlek_provider: None };
     let appraisal = claviger::policy::appraise_snp_default(&view, &claviger::wire::Checks::new()).unwrap();
     Some((appraisal.status(), appraisal.codes()))
 }

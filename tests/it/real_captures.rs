@@ -9,17 +9,18 @@ use claviger::evidence::gpu::Report as GpuReport;
 use claviger::evidence::snp::Report;
 use claviger::identity::Replayed;
 use claviger::policy::{Decision, Draft, Policy};
-use claviger::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::facts::Facts;
+use claviger::protocol::head::{RequestHead, head_hash};
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
 use claviger::protocol::transcript;
 use claviger::release::judge;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::{Caller, Claims, Endorsements, NvidiaEndorsements, Roots, Subject, Verifier};
 use claviger::wire::crypto::Ed25519Key;
-use claviger::wire::{CheckName, Code, Digest, Outcome, UnixSeconds, Untrusted};
+use claviger::wire::{CheckName, Code, Outcome, UnixSeconds, Untrusted};
 
 use crate::support::Plan;
 
@@ -55,53 +56,13 @@ fn capture(alter: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Option<Capture> {
     let (_, pdi) = Chain::from_pem(&chain).unwrap().pdi().unwrap();
     alter(&mut report, &mut gpu);
     let instance = Ed25519Key::generate().unwrap().0;
-    let head = RequestHead {
-        version: VERSIONS[0].to_string(),
-        versions_offered: vec![VERSIONS[0].to_string()],
-        operation: Operation::Release,
-        plane: Plane::Guest,
-        service_root: Digest::new([1; 32]),
-        tenant: "acme".parse().unwrap(),
-        keys: vec!["models/llama".parse().unwrap()],
-        audience: None,
-        kem: Kem::XWing,
-        lease: None,
-        instance_key: instance.public().to_vec(),
-        transport_key: vec![9; 32],
-        event_log: None,
-    };
+    let (tenant, key) = ("acme".parse().unwrap(), "models/llama".parse().unwrap());
+    let head = RequestHead::release(tenant, vec![key], &instance.public(), &[9; 32]);
     let vbios = parsed.opaque.vbios_version.unwrap().to_string();
-    let facts = Facts {
-        version: 1,
-        driver_version: parsed.opaque.driver_version.as_ref().unwrap().to_string(),
-        pci_functions: vec![PciFunction {
-            address: "0000:01:00.0".to_string(),
-            device: "2331".to_string(),
-            class: "030200".to_string(),
-        }],
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        multi_gpu: MultiGpu::None,
-        ready: Switch::Off,
-        devices: vec![DeviceFacts {
-            pdi,
-            uuid: "GPU-0".to_string(),
-            pci_address: "0000:01:00.0".to_string(),
-            vbios_version: vbios.clone(),
-            mig_current: Switch::Off,
-            mig_pending: Switch::Off,
-            mig_instances: 0,
-            virtualization: Virtualization::Passthrough,
-            confidential: Switch::On,
-            devtools: Switch::Off,
-            compute_processes: 0,
-            utilization_percent: 0,
-        }],
-        visible_devices: None,
-        hints: Vec::new(),
-    };
+    let driver = parsed.opaque.driver_version.as_ref().unwrap().to_string();
+    let facts = Facts::whole(&driver, &[(pdi, vbios.clone())]);
     let (head, facts) = (head.bytes().unwrap(), facts.bytes().unwrap());
-    let cpu = CpuEvidence { kind: CpuKind::Snp, report, endorsements: Vec::new() };
+    let cpu = CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new());
     let evidence = Evidence { cpu, gpus: vec![GpuEvidence { report: gpu, chain }] };
     let digest = transcript::evidence_digest(&evidence, &facts);
     let proof = instance.sign(&transcript::proof(b"recorded", &head_hash(&head), &digest)).to_vec();
@@ -128,6 +89,7 @@ fn capture(alter: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Option<Capture> {
     }
     let given = Endorsements {
         amd: SnpEndorsements::from_bytes(&[&vcek], &[], &[&crl]),
+        intel: IntelEndorsements::default(),
         nvidia: NvidiaEndorsements {
             rims: rims.iter().map(|text| Rim::parse(text).map(Untrusted::new)).collect(),
             ocsp,

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -30,7 +31,7 @@ use claviger::govern::{Change, Permit, change};
 use claviger::identity::Identity;
 use claviger::keys::{Custodian, CustodyError, KeyContext, enrol};
 use claviger::lease::ports::Standing as _;
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::head::{Kem, Operation, RequestHead, head_hash};
 use claviger::protocol::message::{AttestRequest, Bytes, Evidence, GrantReply, Problem};
 use claviger::protocol::role::Role;
 use claviger::protocol::sealing::TransportKey;
@@ -58,7 +59,7 @@ pub const KEY: &str = "demo/model";
 pub const AUDIENCE: &str = "https://demo.example";
 pub const POLICY: &str = include_str!("../../policies/simulator.toml");
 const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
-const ANCHORS: [&str; 4] = ["ark.der", "ask.der", "nvidia-device.der", "nvidia-rim.der"];
+const ANCHORS: [&str; 5] = ["ark.der", "ask.der", "intel-root.der", "nvidia-device.der", "nvidia-rim.der"];
 
 /// Seconds that the test sets; service and store go by it.
 #[derive(Clone)]
@@ -142,7 +143,7 @@ pub async fn open(dir: &Path, now_s: i64) -> Open {
     };
     let (meanwhile, away) = (custodian.meanwhile.clone(), custodian.away.clone());
     let gate = custodian.gate.clone();
-    let source = Folder::new(dir.join("endorsements"));
+    let source = Folder::new(dir.join("endorsements")).every(Duration::ZERO);
     let adapters = Adapters { store, custodian, source, clock: clock.clone() };
     let issuer = Issuer { base: "https://claviger.test".to_string() };
     let service = Service::new(adapters, identity, Verifier::new(roots(dir)), issuer, 1);
@@ -162,12 +163,12 @@ fn custodian_file(dir: &Path) -> PathBuf {
 }
 
 fn roots(dir: &Path) -> Roots {
-    let [ark, ask, nvidia_device, nvidia_rim] = ANCHORS.map(|name| {
+    let [ark, ask, intel, nvidia_device, nvidia_rim] = ANCHORS.map(|name| {
         let der = std::fs::read(dir.join(name)).unwrap();
         Certificate::from_der(&der).unwrap()
     });
     let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk: None }];
-    Roots { amd, nvidia_device, nvidia_rim, simulated: true }
+    Roots { amd, intel, nvidia_device, nvidia_rim, simulated: true }
 }
 
 /// What came back.
@@ -229,20 +230,14 @@ impl Guest {
     ) -> Sent {
         use claviger::agent::Devices as _;
         let ends = operation == Operation::End;
+        let keys = if ends { Vec::new() } else { self.keys.iter().map(|key| key.parse().unwrap()).collect() };
+        let tenant = self.tenant.parse().unwrap();
         let head = RequestHead {
-            version: VERSIONS[0].to_string(),
-            versions_offered: vec![VERSIONS[0].to_string()],
             operation,
-            plane: Plane::Guest,
             service_root: stage.identity().public().pins().id(),
-            tenant: self.tenant.parse().unwrap(),
-            keys: if ends { Vec::new() } else { self.keys.iter().map(|key| key.parse().unwrap()).collect() },
             audience: (!ends).then(|| AUDIENCE.parse().unwrap()),
-            kem: Kem::XWing,
             lease,
-            instance_key: self.instance.public().to_vec(),
-            transport_key: self.transport.public().to_vec(),
-            event_log: None,
+            ..RequestHead::release(tenant, keys, &self.instance.public(), self.transport.public())
         };
         let asked = Asked::new(challenge, head).unwrap();
         let content = (!ends).then(|| {
@@ -316,7 +311,8 @@ impl Stage {
         let dir = scratch.path().to_path_buf();
         let now_s = vendors.now.get();
         let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
-        let anchors = [amd.ark_der(), amd.ask_der(), nvidia.device_root_der(), nvidia.rim_root_der()];
+        let intel = vendors.intel.root_der();
+        let anchors = [amd.ark_der(), amd.ask_der(), intel, nvidia.device_root_der(), nvidia.rim_root_der()];
         for (name, der) in ANCHORS.iter().zip(anchors) {
             scratch.write(name, der);
         }

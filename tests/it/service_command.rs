@@ -3,8 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use claviger::custody::folder;
+use claviger::govern::{Change, Permit, change};
+use claviger::protocol::role::Role;
+use claviger::store::{Clock, Opening, RowMac, Store};
+use claviger::wire::UnixSeconds;
+use claviger::wire::ids::Mode;
 use serde_json::Value;
 
 use crate::scratch::Scratch;
@@ -40,6 +48,53 @@ impl Place {
         assert_eq!(made.status.code(), Some(0), "{made:?}");
         place.configure(LISTENERS);
         place
+    }
+
+    /// A place whose identity and store were made some days ago.
+    fn of_days_ago(name: &str, days: i64) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = UnixSeconds::new(i64::try_from(since.as_secs()).unwrap()).unwrap();
+        let then = now.plus(-days * 86_400);
+        let place = Self { scratch: Scratch::new(name) };
+        let dir = place.path("service");
+        folder::init(&dir, Mode::Real, then).unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let identity = Arc::new(folder::load(&dir, then).unwrap());
+            let opening = Opening {
+                path: dir.join("store.db"),
+                row_mac: RowMac::new(identity.row().clone()),
+                clock: Clock::Set(Arc::new(AtomicI64::new(then.get()))),
+            };
+            let store = Store::create(opening, identity.store(), Mode::Real).await.unwrap();
+            let permit = Permit::local(&identity, "test", None);
+            let made = change(&store, identity, then, permit, Change::CreateStore).await;
+            drop(made.unwrap().into_reply());
+        });
+        place.configure(LISTENERS);
+        place
+    }
+
+    fn certify(&self, role: Role) -> Output {
+        let (dir, roots) = (self.text("service"), self.text("service/roots"));
+        claviger(&["identity", "certify", "--dir", &dir, "--roots", &roots, "--role", role.text()])
+    }
+
+    fn show(&self) -> Output {
+        claviger(&["identity", "show", "--dir", &self.text("service")])
+    }
+
+    /// Lets a stranger write to the database.
+    fn sql(&self, text: &'static str) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(crate::service::sql(&self.path("service/store.db"), text));
+    }
+
+    /// Returns how many entries the log has, which must hold.
+    #[track_caller]
+    fn entries(&self) -> u64 {
+        let verified = self.verify(&self.copy("entries.db"), &[]);
+        assert_eq!(verified.status.code(), Some(0), "{}", report(&verified));
+        report(&verified)["size"].as_u64().unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -384,4 +439,129 @@ fn a_taken_port_and_a_store_that_cannot_be_written_are_told() {
     says(&place.refused(), 3, &["store"]);
     fs::create_dir(place.path("service/store.db")).unwrap();
     says(&place.refused(), 3, &["store"]);
+}
+
+/// Whoever renews comes late as often as not, and in any order.
+#[test]
+fn a_service_whose_certificates_have_ended_is_renewed_role_by_role() {
+    let [enrolment, log, reply, result] = Role::ALL;
+    for (name, order) in [
+        ("lapsed-all", Role::ALL),
+        ("lapsed-log-first", [log, result, reply, enrolment]),
+        ("lapsed-log-last", [result, reply, enrolment, log]),
+    ] {
+        let place = Place::of_days_ago(name, 91);
+        let shown = place.show();
+        says(&shown, 0, &["ended"]);
+        assert_eq!(String::from_utf8(shown.stdout).unwrap().matches("ended").count(), 4);
+        says(&place.refused(), 2, &["certificate ended"]);
+        for role in order {
+            says(&place.certify(role), 0, &[role.text(), "new key"]);
+        }
+        assert_eq!(place.entries(), 2 + 4, "{name}: one entry for each renewed role");
+        assert!(!String::from_utf8(place.show().stdout).unwrap().contains("ended"));
+        let serving = place.started();
+        assert_eq!(get(&serving.url("health", "/readyz")).0, 200);
+        assert_eq!(serving.terminate(), 0);
+        assert_eq!(place.entries(), 2 + 4, "{name}");
+    }
+}
+
+#[test]
+fn a_role_is_renewed_while_others_have_ended() {
+    let place = Place::of_days_ago("lapsed-others", 91);
+    says(&place.certify(Role::Log), 0, &["log"]);
+    assert_eq!(place.entries(), 3);
+    says(&place.refused(), 2, &["certificate ended"]);
+}
+
+#[test]
+fn a_key_that_nobody_recorded_is_recorded_by_the_next_call() {
+    let place = Place::of_days_ago("certify-unrecorded", 1);
+    let file = place.path("service/service/service.json");
+    let before = fs::read(&file).unwrap();
+    fs::rename(place.path("service/store.db"), place.path("kept.db")).unwrap();
+    says(&place.certify(Role::Reply), 3, &["store"]);
+    assert_eq!(fs::read(&file).unwrap(), before, "without its store no key is replaced");
+    fs::rename(place.path("kept.db"), place.path("service/store.db")).unwrap();
+    // A log that takes no entries: the key is replaced, and cannot be told.
+    place.sql("CREATE TRIGGER full BEFORE INSERT ON log_entries BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+    says(&place.certify(Role::Reply), 3, &["reply", "new key"]);
+    assert_ne!(fs::read(&file).unwrap(), before);
+    place.sql("DROP TRIGGER full");
+    assert_eq!(place.entries(), 2);
+    // The one that was not told, and the one of this call; of what init made there is nothing to tell.
+    says(&place.certify(Role::Reply), 0, &["reply"]);
+    assert_eq!(place.entries(), 4);
+    says(&place.certify(Role::Result), 0, &["result"]);
+    assert_eq!(place.entries(), 5);
+}
+
+#[test]
+fn a_store_that_fails_is_no_fault_of_the_call() {
+    let place = Place::new("change-fails");
+    let config = place.text("claviger.toml");
+    let policy = place.scratch.write("p.toml", include_bytes!("../../policies/genoa-h100.toml"));
+    let activate = ["policy", "activate", "--config", &config, policy.to_str().unwrap()];
+    place.sql("CREATE TRIGGER full BEFORE INSERT ON log_entries BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+    says(&claviger(&activate), 3, &["store"]);
+    place.sql("DROP TRIGGER full");
+    says(&claviger(&activate), 0, &["in force"]);
+}
+
+/// `claviger ... | head` must neither panic nor fail.
+#[test]
+fn a_reader_that_went_away_is_no_fault() {
+    let place = Place::new("closed-pipe");
+    let config = place.text("claviger.toml");
+    let (dir, roots) = (place.text("service"), place.text("service/roots"));
+    let key = place.scratch.write("key", b"a key of thirty-two bytes, or so").to_str().unwrap().to_string();
+    let bytes = include_bytes!("../../policies/genoa-h100.toml");
+    let policy = place.scratch.write("p.toml", bytes).to_str().unwrap().to_string();
+    let copy = place.copy("copy.db").to_str().unwrap().to_string();
+    assert_eq!(place.verify(Path::new(&copy), &[]).status.code(), Some(0));
+    let (service, pins) = (place.text("service/service/service.json"), place.text("pins.json"));
+    let other = place.text("other");
+    for arguments in [
+        &["catalogue"][..],
+        &["catalogue", "--format", "json"],
+        &["init", "--dir", &other],
+        &["identity", "show", "--dir", &dir],
+        &["identity", "certify", "--dir", &dir, "--roots", &roots, "--role", "reply"],
+        &["audit", "verify", "--database", &copy, "--service", &service, "--pins", &pins],
+        &["audit", "verify", "--database", &copy, "--service", &service, "--pins", &pins, "--format", "json"],
+        &["policy", "check", &policy],
+        &["policy", "activate", "--config", &config, &policy],
+        &["policy", "list", "--config", &config, "--tenant", "acme"],
+        &["key", "add", "--config", &config, "--tenant", "acme", "--key", "models/a", "--from", &key],
+        &["key", "list", "--config", &config, "--tenant", "acme"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+        let child = command.args(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+    }
+}
+
+/// The change has happened: a full disk under the message must not make it look undone.
+#[test]
+fn a_change_whose_message_cannot_be_written_is_a_change() {
+    let place = Place::new("full-output");
+    let (dir, roots) = (place.text("service"), place.text("service/roots"));
+    let other = place.text("other");
+    let full = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+        command.args(arguments).stdout(fs::File::create("/dev/full").unwrap()).output().unwrap()
+    };
+    says(&full(&["catalogue"]), 3, &["could not be written"]);
+    for arguments in [
+        &["init", "--dir", &other][..],
+        &["identity", "certify", "--dir", &dir, "--roots", &roots, "--role", "reply"],
+    ] {
+        says(&full(arguments), 0, &["could not be written"]);
+    }
+    assert!(place.path("other/service/service.json").exists());
 }

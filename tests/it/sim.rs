@@ -15,8 +15,10 @@ use claviger::sim::{
     GpuFields, Machine, OcspFields, OcspIssuer, OcspStatus, Responder, RimKind, RimOptions, StatedFwid,
     Vendors,
 };
-use claviger::wire::crypto::{self, P384Signature};
+use claviger::wire::crypto::{self, P256Signature, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
+
+mod intel;
 
 /// The folder above all families.
 fn vectors() -> Option<PathBuf> {
@@ -33,6 +35,7 @@ fn certificate(der: &[u8]) -> Certificate {
 
 fn signs(issuer: &Certificate, message: &[u8], signature: &[u8]) -> bool {
     match &issuer.key {
+        PublicKey::P256(point) => crypto::verify_p256(point, message, P256Signature::Der(signature)).is_ok(),
         PublicKey::P384(point) => crypto::verify_p384(point, message, P384Signature::Der(signature)).is_ok(),
         PublicKey::Rsa4096(key) => crypto::verify_rsa_pss_sha384(key, message, signature).is_ok(),
     }
@@ -84,7 +87,7 @@ fn skeleton(der: &[u8], depth: usize, out: &mut Vec<String>) -> bool {
         };
         out.push(format!("{pad}{tag:02x} {shown}"));
         // Raw digests and chip ids have these lengths, and wrapped values have not.
-        let wrapped = tag == 0x04 && !matches!(content.len(), 8 | 20 | 48 | 64);
+        let wrapped = tag == 0x04 && !matches!(content.len(), 6 | 8 | 16 | 20 | 48 | 64);
         if tag & 0x20 != 0 && !skeleton(content, depth + 1, out) {
             return false;
         }

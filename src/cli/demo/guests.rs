@@ -5,6 +5,7 @@ use std::fs;
 use super::{KEY, Stage, expected};
 use crate::agent::{Delivered, Denial, Outcome};
 use crate::cli::Failure;
+use crate::cli::print::print;
 use crate::protocol::facts::{Switch, Virtualization};
 use crate::sim::{SimDevices, Tcb};
 use crate::wire::Code;
@@ -68,8 +69,7 @@ const WRONG: [Wrong; 9] = [
 
 /// Lets every guest ask, and tells what came of it.
 pub fn play(stage: &mut Stage) -> Result<(), Failure> {
-    println!("Guests ask for the key; each answer comes from the service over TLS:");
-    println!();
+    print("Guests ask for the key; each answer comes from the service over TLS:\n\n")?;
     let mut good = stage.guest("good")?;
     let (outcome, out) = stage.ask("good", &mut good)?;
     match &outcome {
@@ -77,21 +77,21 @@ pub fn play(stage: &mut Stage) -> Result<(), Failure> {
             let path = out.join(KEY.replace('/', "_"));
             let delivered = fs::read(&path).unwrap_or_default();
             let same = delivered == stage.key.expose_secret();
-            line("granted", "whole H100, confidential mode, right image", "");
-            println!(
-                "            {} key delivered, {} the enrolled one; lease until {}",
+            line("granted", "whole H100, confidential mode, right image", "")?;
+            print(&format!(
+                "            {} key delivered, {} the enrolled one; lease until {}\n",
                 keys.len(),
                 if same { "equal to" } else { "NOT equal to" },
                 lease.expires_at
-            );
+            ))?;
             if !same {
                 stage.mismatches += 1;
             }
         }
         Outcome::Denied(_) | Outcome::Stopped { .. } => {
             stage.mismatches += 1;
-            line("WRONG", "the guest in order got no key", "");
-            println!("            {outcome}");
+            line("WRONG", "the guest in order got no key", "")?;
+            print(&format!("            {outcome}\n"))?;
         }
     }
     for (number, wrong) in WRONG.iter().enumerate() {
@@ -142,17 +142,16 @@ fn refused(
     let empty = !out.join(KEY.replace('/', "_")).exists();
     match &outcome {
         Outcome::Denied(Denial { code: found, .. }) if expected(Some(*found), Some(code)) && empty => {
-            line("refused", tale, found.text());
+            line("refused", tale, found.text())
         }
         Outcome::Delivered(_) | Outcome::Denied(_) | Outcome::Stopped { .. } => {
             stage.mismatches += 1;
-            line("WRONG", tale, "");
-            println!("            expected {code}; {outcome}");
+            line("WRONG", tale, "")?;
+            print(&format!("            expected {code}; {outcome}\n"))
         }
     }
-    Ok(())
 }
 
-fn line(outcome: &str, tale: &str, code: &str) {
-    println!("  {outcome:<9} {tale:<46} {code}");
+fn line(outcome: &str, tale: &str, code: &str) -> Result<(), Failure> {
+    print(&format!("  {outcome:<9} {tale:<46} {code}\n"))
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::evidence::snp::{Cpuid, Tcb};
 use crate::verify::gpu::Gpu;
 use crate::verify::snp::Snp;
+use crate::verify::tdx::Tdx;
 
 /// The claims of an SEV-SNP report.
 pub fn snp(snp: &Snp) -> Value {
@@ -40,6 +41,51 @@ pub fn snp(snp: &Snp) -> Value {
 
 fn tcb(tcb: &Tcb) -> String {
     tcb.to_string()
+}
+
+/// The claims of a TDX quote, of its platform's certificate, and of what Intel says of its TCB.
+pub fn tdx(tdx: &Tdx) -> Value {
+    let report = &tdx.quote.report;
+    let [rtmr0, rtmr1, rtmr2, rtmr3] = &report.rtmr;
+    json!({
+        "kind": "tdx",
+        "version": tdx.quote.version.number(),
+        "form": report.form.text(),
+        "td_attributes": report.attributes,
+        "debug": report.attributes.debug(),
+        "xfam": report.xfam,
+        "mr_td": report.mr_td,
+        "rtmr0": rtmr0,
+        "rtmr1": rtmr1,
+        "rtmr2": rtmr2,
+        "rtmr3": rtmr3,
+        "mr_config_id": report.mr_config_id,
+        "mr_owner": report.mr_owner,
+        "mr_owner_config": report.mr_owner_config,
+        "mr_service_td": report.mr_service_td,
+        "report_data": hex::encode(report.report_data),
+        "tee_tcb_svn": hex::encode(report.tee_tcb_svn),
+        "tee_tcb_svn_2": report.tee_tcb_svn_2.map(hex::encode),
+        "mr_seam": report.mr_seam,
+        "qe_isv_svn": tdx.quote.qe_report.isv_svn,
+        "platform": tdx.pck.as_ref().map(|pck| json!({
+            "fmspc": hex::encode(pck.fmspc),
+            "pceid": hex::encode(pck.pceid),
+            "ppid": hex::encode(pck.ppid),
+            "cpu_svn": hex::encode(pck.components),
+            "pce_svn": pck.pcesvn,
+            "instance_id": pck.instance_id.map(hex::encode),
+            "dynamic_platform": pck.configuration.map(|known| known.dynamic_platform),
+            "cached_keys": pck.configuration.map(|known| known.cached_keys),
+            "smt_enabled": pck.configuration.map(|known| known.smt_enabled),
+        })),
+        "tcb": tdx.tcb.as_ref().map(|tcb| json!({
+            "status": tcb.status.text(),
+            "date": tcb.date.to_string(),
+            "advisories": tcb.advisories,
+            "evaluation_data_number": tcb.evaluation,
+        })),
+    })
 }
 
 /// The claims of GPU evidence.

@@ -1,44 +1,6 @@
 //! The two words of bits in a report: what the guest asked for, and what the platform is.
 
-use std::fmt;
-
-use serde::{Serialize, Serializer};
-
-macro_rules! bits {
-    ($type:ident: $($(#[$doc:meta])* $name:ident $bit:literal)*) => {
-        impl $type {
-            $($(#[$doc])* pub const fn $name(self) -> bool { self.bit($bit) })*
-
-            /// The named bits.
-            const NAMED: u64 = 0 $(| 1 << $bit)*;
-
-            /// Returns the word as it stands in the report.
-            pub const fn get(self) -> u64 {
-                self.0
-            }
-
-            /// Tells whether one bit is set; false for a number above 63.
-            pub const fn bit(self, number: u32) -> bool {
-                match self.0.checked_shr(number) {
-                    Some(shifted) => shifted & 1 == 1,
-                    None => false,
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:#x}", self.0)
-            }
-        }
-
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-    };
-}
+use super::super::bits::bits;
 
 /// The guest POLICY: what the guest's owner allowed and demanded at launch.
 ///

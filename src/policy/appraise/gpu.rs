@@ -39,28 +39,17 @@ pub(super) fn device(subject: Subject, gpu: &GpuView, rules: &GpuRules) -> Vec<R
     reasons
 }
 
-/// Refuses a combination that vendors do not state as supported, unless the policy names it.
-pub(super) fn combination(
-    subject: Subject,
-    view: &View<'_>,
-    gpu: &GpuView,
-    rules: &GpuRules,
-    catalogue: &Catalogue,
-) -> Option<Reason> {
-    match support(view, gpu, rules, catalogue) {
-        Some(_) => None,
-        None => {
-            let actual = shown(view, gpu).map_or("a combination with unknown parts".to_string(), |shown| {
-                let Shown { line, architecture, driver, vbios } = shown;
-                format!("{} {} driver {driver} VBIOS {vbios}", line.text(), architecture.text())
-            });
-            let expected = "a combination of the catalogue or of gpu.combinations";
-            Some(Reason::new(subject, Code::CombinationNotSupported).expected(expected).actual(actual))
-        }
-    }
+/// Refuses a combination that vendors do not state as supported and the policy does not name.
+pub(super) fn unsupported(subject: Subject, view: &View<'_>, gpu: &GpuView) -> Reason {
+    let actual = shown(view, gpu).map_or("a combination with unknown parts".to_string(), |shown| {
+        let Shown { line, architecture, driver, vbios } = shown;
+        format!("{} {} driver {driver} VBIOS {vbios}", line.text(), architecture.text())
+    });
+    let expected = "a combination of the catalogue or of gpu.combinations";
+    Reason::new(subject, Code::CombinationNotSupported).expected(expected).actual(actual)
 }
 
-/// Tells by whom a combination is stated as supported.
+/// Tells by whom a combination is stated as supported; `None` if by nobody.
 pub(super) fn support(
     view: &View<'_>,
     gpu: &GpuView,
@@ -82,7 +71,7 @@ pub(super) fn support(
 
 fn shown<'a>(view: &View<'_>, gpu: &'a GpuView) -> Option<Shown<'a>> {
     Some(Shown {
-        line: view.cpu.as_ref()?.named_line()?,
+        line: view.cpu.as_ref()?.line()?,
         architecture: gpu.architecture?,
         driver: gpu.driver.as_ref()?,
         vbios: gpu.vbios?,

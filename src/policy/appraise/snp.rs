@@ -5,7 +5,7 @@ use crate::policy::document::{
 };
 use crate::policy::floor::tcbs;
 use crate::policy::reason::{Reason, listed};
-use crate::policy::view::CpuView;
+use crate::policy::view::SnpView;
 use crate::verify::Subject;
 use crate::verify::terms::{Line, Signer, SnpFields};
 use crate::wire::text::foreign;
@@ -16,7 +16,7 @@ fn reason(code: Code) -> Reason {
 }
 
 /// What the platform must be.
-pub(super) fn platform(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<Reason> {
+pub(super) fn platform(view: &SnpView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<Reason> {
     let mut reasons = line(view, rules, milan);
     reasons.extend(tcb(view, rules));
     reasons.extend(firmware(view.report, rules));
@@ -25,7 +25,7 @@ pub(super) fn platform(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptanc
     reasons
 }
 
-fn line(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<Reason> {
+fn line(view: &SnpView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<Reason> {
     let Some(line) = view.named_line() else {
         return vec![
             reason(Code::SnpLineNotAllowed)
@@ -55,7 +55,7 @@ fn line(view: &CpuView<'_>, rules: &SnpPlatform, milan: Acceptance<'_>) -> Vec<R
 
 /// Floors are looked up by line, model and stepping, and compared component by component with REPORTED_TCB, then with
 /// LAUNCH_TCB. A CPU without a floor is refused; another's floor is never used for it.
-fn tcb(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
+fn tcb(view: &SnpView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let report = view.report;
     let line = view.named_line();
     let floors: Vec<&TcbFloor> = match (line, report.cpuid) {
@@ -102,7 +102,7 @@ fn firmware(report: &SnpFields, rules: &SnpPlatform) -> Vec<Reason> {
     reasons
 }
 
-fn bits(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
+fn bits(view: &SnpView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let SnpFields { policy, platform_info, .. } = view.report;
     let mut reasons = Vec::new();
     let turin = view.named_line() == Some(Line::Turin);
@@ -143,7 +143,7 @@ fn bits(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     reasons
 }
 
-fn chip(view: &CpuView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
+fn chip(view: &SnpView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if view.report.signer == Signer::Vlek {
         let known = view

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::snp::WorkloadRules;
+use super::{CpuRules, RegisterValue};
 use crate::policy::error::Error;
 use crate::policy::tree::Node;
 
@@ -38,7 +38,7 @@ impl Grade {
 pub enum FixedBy {
     /// It is inside the measured image.
     Image,
-    /// Init data that HOST_DATA pins names it, and the measured image enforces that.
+    /// Init data that HOST_DATA or MRCONFIGID pins names it, and the measured image enforces that.
     InitData,
 }
 
@@ -65,16 +65,20 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Returns the grade that a guest has once code and workload are found as the policy demands.
-    pub fn grade(&self) -> Grade {
-        match (self.agent_fixed_by, self.agent_configured_by) {
-            (Some(_), Some(_)) => Grade::MeasuredAgent,
-            (None, _) | (_, None) => Grade::NonceOnly,
+    /// Returns the grade that a guest has once code and workload are found as the policy demands; `recorded` tells
+    /// whether a runtime register holds the digest of the GPU evidence.
+    ///
+    /// An event says something only where the code is fixed that made it.
+    pub fn grade(&self, recorded: bool) -> Grade {
+        match (self.agent_fixed_by, self.agent_configured_by, recorded) {
+            (Some(_), Some(_), true) => Grade::MeasuredEvent,
+            (Some(_), Some(_), false) => Grade::MeasuredAgent,
+            (None, _, _) | (_, None, _) => Grade::NonceOnly,
         }
     }
 
     /// Reads the section; absent means `measured-agent`, which then cannot be reached.
-    pub(super) fn read(node: Option<&Node<'_>>, workload: &WorkloadRules) -> Result<Self, Error> {
+    pub(super) fn read(node: Option<&Node<'_>>, cpu: &CpuRules) -> Result<Self, Error> {
         let mut binding =
             Self { least_grade: Grade::MeasuredAgent, agent_fixed_by: None, agent_configured_by: None };
         let by = [("image", FixedBy::Image), ("init_data", FixedBy::InitData)];
@@ -89,32 +93,55 @@ impl Binding {
             binding.agent_configured_by =
                 table.optional("agent_configured_by").map(|word| word.word(&by)).transpose()?;
         }
-        let unreachable = |path: &str, what| Error::BindingUnreachable { path: path.to_string(), what };
         for (path, fixed) in [
             ("binding.agent_fixed_by", binding.agent_fixed_by),
             ("binding.agent_configured_by", binding.agent_configured_by),
         ] {
-            if fixed == Some(FixedBy::InitData) && workload.host_data.is_empty() {
-                return Err(unreachable(
-                    path,
-                    "init data is pinned by cpu.snp.workload.host_data, which is absent",
-                ));
+            if let Some(what) = unpinned(cpu).filter(|_| fixed == Some(FixedBy::InitData)) {
+                return Err(unreachable(path, what));
             }
         }
-        let path = "binding.least_grade";
-        match (binding.least_grade, binding.grade()) {
-            (Grade::MeasuredEvent, _) => {
-                Err(unreachable(path, "SEV-SNP has no runtime register that could record an event"))
-            }
-            (Grade::Device, _) => Err(unreachable(path, "binding by the device itself (TDISP) is not built")),
-            (Grade::MeasuredAgent, Grade::NonceOnly) => Err(unreachable(
-                path,
-                "measured-agent needs agent_fixed_by and agent_configured_by; or state nonce-only",
-            )),
-            (
-                Grade::NonceOnly | Grade::MeasuredAgent,
-                Grade::NonceOnly | Grade::MeasuredAgent | Grade::MeasuredEvent | Grade::Device,
-            ) => Ok(binding),
+        match out_of_reach(&binding, cpu) {
+            Some(what) => Err(unreachable("binding.least_grade", what)),
+            None => Ok(binding),
         }
+    }
+}
+
+fn unreachable(path: &str, what: &'static str) -> Error {
+    Error::BindingUnreachable { path: path.to_string(), what }
+}
+
+/// Says by which section init data is not pinned.
+fn unpinned(cpu: &CpuRules) -> Option<&'static str> {
+    let snp = cpu.snp.as_ref().is_some_and(|rules| rules.workload.host_data.is_empty());
+    let tdx = cpu.tdx.as_ref().is_some_and(|rules| rules.workload.mr_config_id.is_empty());
+    match (snp, tdx) {
+        (true, _) => Some("init data is pinned by cpu.snp.workload.host_data, which is absent"),
+        (_, true) => Some("init data is pinned by cpu.tdx.workload.mr_config_id, which is absent"),
+        (false, false) => None,
+    }
+}
+
+/// Says why no guest that these sections accept can have the least grade.
+fn out_of_reach(binding: &Binding, cpu: &CpuRules) -> Option<&'static str> {
+    let agent_fixed = binding.grade(false) >= Grade::MeasuredAgent;
+    let rtmr3 = cpu.tdx.as_ref().and_then(|rules| rules.workload.rtmr3.as_ref());
+    match binding.least_grade {
+        Grade::NonceOnly => None,
+        Grade::Device => Some("binding by the device itself (TDISP) is not built"),
+        Grade::MeasuredAgent | Grade::MeasuredEvent if !agent_fixed => Some(
+            "measured-agent and measured-event need agent_fixed_by and agent_configured_by; or state nonce-only",
+        ),
+        Grade::MeasuredAgent => None,
+        Grade::MeasuredEvent if cpu.snp.is_some() => {
+            Some("SEV-SNP has no runtime register that could record an event")
+        }
+        Grade::MeasuredEvent => match rtmr3 {
+            Some(RegisterValue::Digests(_)) => Some(
+                "the event changes the register that cpu.tdx.workload.rtmr3 fixes; give rules about its events",
+            ),
+            Some(RegisterValue::Events(_)) | None => None,
+        },
     }
 }

@@ -4,8 +4,9 @@ use serde::{Serialize, Serializer};
 
 use super::displayed;
 use crate::policy::error::Error;
+use crate::policy::line::CpuLine;
 use crate::policy::tree::Node;
-use crate::verify::terms::{Architecture, DriverVersion, Line, VbiosVersion};
+use crate::verify::terms::{Architecture, DriverVersion, VbiosVersion};
 use crate::wire::ids::Pdi;
 
 /// What a guest holds. One profile is built.
@@ -19,7 +20,7 @@ pub enum Profile {
 /// A combination that the vendors do not state as supported and the tenant accepts by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Combination {
-    pub line: Line,
+    pub line: CpuLine,
     #[serde(serialize_with = "architecture_text")]
     pub architecture: Architecture,
     /// First number of the driver version.
@@ -100,7 +101,7 @@ pub(in crate::policy) fn architecture(node: &Node<'_>) -> Result<Architecture, E
 fn combination(node: &Node<'_>) -> Result<Combination, Error> {
     let table = node.table(&["line", "architecture", "driver_branch", "vbios"])?;
     Ok(Combination {
-        line: super::snp::line(&table.required("line")?)?,
+        line: CpuLine::read(&table.required("line")?)?,
         architecture: architecture(&table.required("architecture")?)?,
         driver_branch: table.required("driver_branch")?.number(1..=999_999)?,
         vbios: table.required("vbios")?.parsed()?,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::fixed;
 use crate::policy::error::Error;
 use crate::policy::tree::{Node, Table};
 use crate::verify::terms::{Cpuid, Line, Tcb};
@@ -211,7 +212,7 @@ fn platform(table: &Table<'_>) -> Result<SnpPlatform, Error> {
 }
 
 /// Reads a product line's name.
-pub(in crate::policy) fn line(node: &Node<'_>) -> Result<Line, Error> {
+fn line(node: &Node<'_>) -> Result<Line, Error> {
     node.word(&[("genoa", Line::Genoa), ("milan", Line::Milan), ("turin", Line::Turin)])
 }
 
@@ -291,7 +292,7 @@ fn code(table: &Table<'_>) -> Result<CodeRules, Error> {
     };
     let table = node.table(&["measurements", "id_key_digests", "guest_svn_least"])?;
     let digests =
-        |node: Node<'_>| fixed_digests::<48>(&node, |path, what| Error::CodeNotFixed { path, what });
+        |node: Node<'_>| fixed::digests::<48>(&node, |path, what| Error::CodeNotFixed { path, what });
     match (table.optional("measurements"), table.optional("id_key_digests")) {
         (Some(_), Some(keys)) => Err(keys.wrong("expected measurements or id_key_digests, not both")),
         (None, None) => Err(not_fixed(node.path().to_string(), "expected measurements or id_key_digests")),
@@ -315,7 +316,7 @@ fn workload(table: &Table<'_>) -> Result<WorkloadRules, Error> {
     let table = node.table(&["host_data", "workload_in_image"])?;
     let rules = WorkloadRules {
         host_data: match table.optional("host_data") {
-            Some(node) => fixed_digests::<32>(&node, not_fixed)?,
+            Some(node) => fixed::digests::<32>(&node, not_fixed)?,
             None => Vec::new(),
         },
         workload_in_image: table.flag("workload_in_image", false)?,
@@ -324,30 +325,4 @@ fn workload(table: &Table<'_>) -> Result<WorkloadRules, Error> {
         true => Err(not_fixed(node.path().to_string(), expected())),
         false => Ok(rules),
     }
-}
-
-/// Reads digests that must fix something: none may be absent, blank, zero or a wildcard.
-fn fixed_digests<const N: usize>(
-    node: &Node<'_>,
-    not_fixed: impl Fn(String, String) -> Error,
-) -> Result<Vec<Digest<N>>, Error> {
-    // An empty list is the same as no list; `list` would only call it short.
-    if node.is_empty_list() {
-        return Err(not_fixed(node.path().to_string(), "the list is empty".to_string()));
-    }
-    node.list(|entry| {
-        let wrong = |what: &str| not_fixed(entry.path().to_string(), what.to_string());
-        let text = entry.text()?;
-        if text.trim().is_empty() {
-            return Err(wrong("a blank value is no wildcard"));
-        }
-        if text.contains(['*', '?']) {
-            return Err(wrong("a wildcard fixes nothing"));
-        }
-        let digest: Digest<N> = entry.parsed()?;
-        match digest.is_zero() {
-            true => Err(wrong("zero is a value that was never set")),
-            false => Ok(digest),
-        }
-    })
 }

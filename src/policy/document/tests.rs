@@ -77,7 +77,7 @@ fn the_canonical_form_parses_to_the_same_policy() {
 #[test]
 fn every_default_is_the_strict_one() {
     let policy = policy(&[("smt = \"allow\"\n", "")]);
-    let platform = &policy.cpu.snp.platform;
+    let platform = &policy.cpu.snp.as_ref().unwrap().platform;
     assert_eq!(platform.smt, Smt::Refuse);
     let allowed = [
         platform.allow_cxl,
@@ -155,12 +155,12 @@ fn a_policy_that_does_not_fix_workload_and_tenant_is_refused() {
     }
     let block = format!("[cpu.snp.workload]\n{HOST_DATA}\n");
     assert_eq!(code(&[(&block, "")]), Code::PolicyWorkloadNotFixed);
-    assert!(policy(&[(HOST_DATA, "workload_in_image = true")]).cpu.snp.workload.workload_in_image);
+    assert!(policy(&[(HOST_DATA, "workload_in_image = true")]).cpu.snp.unwrap().workload.workload_in_image);
 }
 
 #[test]
 fn known_sections_and_profiles_that_are_not_built_have_their_own_codes() {
-    for section in ["[cpu.tdx]", "[cpu.azure_snp]", "[cpu.azure_tdx]", "[limits]", "[dates]", "[deny_rego]"] {
+    for section in ["[cpu.azure_snp]", "[cpu.azure_tdx]", "[limits]", "[dates]", "[deny_rego]"] {
         let changed = text(&[("[gpu]", &format!("{section}\nanything = 1\n[gpu]"))]);
         let error = Policy::parse(changed.as_bytes()).unwrap_err();
         let path = section.trim_matches(['[', ']']).to_string();
@@ -202,8 +202,14 @@ fn an_unreachable_binding_grade_is_refused() {
         (binding, "agent_fixed_by = 'init_data'\nagent_configured_by = 'image'\n"),
     ];
     assert_eq!(code(&unpinned), Code::PolicyBindingUnreachable, "init data that nothing pins");
-    assert_eq!(policy(SAME).binding.grade(), Grade::MeasuredAgent);
-    assert_eq!(policy(&[(binding, "least_grade = 'nonce-only'\n")]).binding.grade(), Grade::NonceOnly);
+    assert_eq!(policy(SAME).binding.grade(false), Grade::MeasuredAgent);
+    let nonce_only = policy(&[(binding, "least_grade = 'nonce-only'\n")]).binding;
+    assert_eq!(nonce_only.grade(false), Grade::NonceOnly);
+    assert_eq!(
+        nonce_only.grade(true),
+        Grade::NonceOnly,
+        "an event of code that nobody vouches for says nothing"
+    );
 }
 
 fn accepting(risk: &str) -> Result<Policy, Error> {

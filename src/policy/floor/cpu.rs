@@ -1,8 +1,8 @@
-//! The floor of the CPU: what an SEV-SNP guest must never be.
+//! The floor of the CPU: what a confidential guest must never be.
 
 use crate::policy::reason::Reason;
 use crate::verify::Subject;
-use crate::verify::terms::SnpFields;
+use crate::verify::terms::{SnpFields, TdReport};
 use crate::wire::Code;
 
 /// Lists what no policy can lift about a report. `vmpl` is what the policy states; without a policy it is 0.
@@ -41,6 +41,26 @@ pub fn snp(report: &SnpFields, vmpl: Option<u8>) -> Vec<Reason> {
         );
     }
     reasons
+}
+
+/// Lists what no policy can lift about a TD: attributes under which nobody trusts one.
+///
+/// Source: Intel TDX Module ABI Specification, table ATTRIBUTES; the profiling bits stand in one group with DEBUG.
+pub fn tdx(report: &TdReport) -> Vec<Reason> {
+    let attributes = report.attributes;
+    let rules = [
+        (attributes.debug(), Code::TdxDebug, "DEBUG 0"),
+        (attributes.profiling() != 0, Code::TdxProfiling, "bits 4 to 6 clear"),
+        (attributes.migratable(), Code::TdxMigratable, "MIGRATABLE 0"),
+        (!attributes.sept_ve_disable(), Code::TdxSeptVeDisableClear, "SEPT_VE_DISABLE 1"),
+        (attributes.tpa(), Code::TdxProvisioningAgent, "TPA 0"),
+        (attributes.reserved() != 0, Code::TdxAttributesReserved, "reserved bits clear"),
+    ];
+    rules
+        .into_iter()
+        .filter(|(broken, _, _)| *broken)
+        .map(|(_, code, expected)| Reason::new(Subject::Cpu, code).expected(expected).actual(attributes))
+        .collect()
 }
 
 /// Writes all four TCBs: which one a rule means is often what people mix up.

@@ -94,14 +94,29 @@ fn without_keys_one_policy_lists_the_audience() {
 }
 
 #[test]
-fn an_overlap_refuses_activation() {
+fn an_overlap_of_keys_refuses_activation() {
     let new = policy(&[]);
     let others = [("models/llama-7b", true), ("models/*", true), ("*", true), ("models/mistral", false)];
     for (selector, overlaps) in others {
-        let other = policy(&[("models/llama-*", selector)]);
+        let audience = ("https://vault.example", "https://other.example");
+        let other = policy(&[("models/llama-*", selector), audience]);
         let found = check_overlap(&new, [&other]).map_err(|error| error.code());
         assert_eq!(found, if overlaps { Err(Code::PolicyOverlap) } else { Ok(()) }, "{selector}");
     }
     let foreign = policy(&[("tenant = \"acme\"", "tenant = \"other\"")]);
     assert_eq!(check_overlap(&new, [&foreign]), Ok(()), "another tenant's keys are its own");
+}
+
+/// Else no request for a result alone could be decided by either of them.
+#[test]
+fn an_audience_that_two_policies_list_refuses_activation() {
+    let new = policy(&[]);
+    let other = |audiences: &str| {
+        policy(&[("models/llama-*", "models/mistral"), ("\"https://vault.example\"", audiences)])
+    };
+    let shared = other("\"https://other.example\", \"https://vault.example\"");
+    let found = check_overlap(&new, [&shared]).unwrap_err();
+    assert_eq!(found.code(), Code::PolicyOverlap);
+    assert!(found.to_string().contains("the audience https://vault.example"), "{found}");
+    assert_eq!(check_overlap(&new, [&other("\"https://other.example\"")]), Ok(()));
 }

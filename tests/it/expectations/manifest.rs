@@ -54,6 +54,27 @@ fn snp_difference(case: &Case, manifest: &Value) -> Option<String> {
     (!agrees).then(|| format!("the manifest says {authentic}, failed {failed:?}"))
 }
 
+/// Says how a TDX case differs from its manifest's `strict_key_release` and from the status that another
+/// implementation found.
+fn tdx_difference(case: &Case, manifest: &Value) -> Option<String> {
+    let own = by_id(manifest, "cases", "id", &case.of).unwrap_or_else(|| panic!("{}: no such case", case.of));
+    let expect = &own["expect"];
+    // Where the manifest says nothing of a release, another implementation refused the quote.
+    let allows = match expect["strict_key_release"].as_str() {
+        Some(text) => text.starts_with("allow"),
+        None => expect["accepted"].as_bool().unwrap(),
+    };
+    let released = case.verdict == "verified" && matches!(case.appraisal.as_str(), "affirming" | "warning");
+    if released != allows {
+        return Some(format!("the manifest allows a release: {allows}"));
+    }
+    let status = expect["tcb_status"].as_str();
+    match status {
+        Some(status) if case.tcb.as_deref() != Some(status) => Some(format!("the manifest says {status}")),
+        Some(_) | None => None,
+    }
+}
+
 /// Says how a case of NVIDIA's documents differs from its file's `expected` and `facts`.
 fn nvidia_difference(case: &Case, manifest: &Value) -> Option<String> {
     let own =
@@ -128,6 +149,47 @@ fn no_snp_verdict_differs_from_its_manifest_without_a_reason() {
 }
 
 #[test]
+fn no_tdx_verdict_differs_from_its_manifest_without_a_reason() {
+    let Some(family) = Family::tdx() else { return };
+    differences(&family, tdx_difference);
+}
+
+#[test]
+fn every_tdx_case_of_the_manifest_stands_in_the_table_with_its_own_inputs() {
+    let Some(family) = Family::tdx() else { return };
+    let manifest = vectors::manifest(&family.folder);
+    let all = manifest["cases"].as_array().unwrap();
+    assert_eq!(all.len(), 107);
+    for own in all {
+        let id = own["id"].as_str().unwrap();
+        let case =
+            family.cases.iter().find(|case| case.id == id).unwrap_or_else(|| panic!("{id} is missing"));
+        assert_eq!(case.of, id);
+        let input = |option: &str| case.inputs.iter().find(|input| input.option == option).unwrap();
+        let quote = input("--quote");
+        assert_eq!(quote.path, own["quote"], "{id}");
+        assert_eq!(input("--collateral").path, own["collateral"], "{id}");
+        // The pinned root is not given, since it is compiled in.
+        let root = case.inputs.iter().find(|input| input.option == "--root");
+        assert_eq!(
+            root.map_or("roots/intel_sgx_root_ca.der", |root| root.path.as_str()),
+            own["root"].as_str().unwrap(),
+            "{id}"
+        );
+        let now = claviger::wire::UnixSeconds::from_rfc3339(&case.at).unwrap();
+        assert_eq!(Some(now.get()), own["now"].as_i64(), "{id}");
+        let mutation = &own["mutate"];
+        assert_eq!(quote.flip, mutation["xor_offset"].as_i64(), "{id}");
+        assert!(mutation["xor_mask"].as_i64().is_none_or(|mask| mask == 1), "{id}");
+        let len = vectors::read(&family.folder, &quote.path).len();
+        let cut = mutation["truncate_to"].as_u64().map(|to| len - usize::try_from(to).unwrap());
+        assert_eq!(quote.cut, cut, "{id}");
+        let edited = input("--collateral").member.as_deref();
+        assert_eq!(edited, own["collateral_mutation"]["member"].as_str(), "{id}");
+    }
+}
+
+#[test]
 fn no_nvidia_verdict_differs_from_its_manifest_without_a_reason() {
     let Some(family) = Family::nvidia() else { return };
     differences(&family, nvidia_difference);
@@ -135,7 +197,7 @@ fn no_nvidia_verdict_differs_from_its_manifest_without_a_reason() {
 
 #[test]
 fn every_input_is_the_file_that_was_read() {
-    for family in [Family::snp(), Family::nvidia()].into_iter().flatten() {
+    for family in [Family::snp(), Family::tdx(), Family::nvidia()].into_iter().flatten() {
         let mut ids = BTreeSet::new();
         for case in &family.cases {
             assert!(ids.insert(&case.id), "{} twice", case.id);

@@ -13,8 +13,8 @@ fn hint(plan: &mut Plan, name: &str, value: &str) {
 }
 
 fn function(plan: &mut Plan, address: &str, class: &str) {
-    let (address, device) = (address.to_string(), "2331".to_string());
-    plan.facts.pci_functions.push(PciFunction { address, device, class: class.to_string() });
+    let (address, class) = (address.to_string(), class.to_string());
+    plan.facts.pci_functions.push(PciFunction { address, class, ..PciFunction::of_gpu(1) });
 }
 
 /// Rewrites the document as text, in one place that it has.

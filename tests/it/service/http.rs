@@ -334,11 +334,8 @@ fn recorded_evidence_is_not_of_this_request() {
     let mut guest = stage.guest("g");
     let sent = guest.release(&stage);
     let mut request: claviger::protocol::message::AttestRequest = serde_json::from_slice(&sent.body).unwrap();
-    let cpu = CpuEvidence {
-        kind: CpuKind::Snp,
-        report: vectors::read(&snp, "cases/genoa-v3-aci/report.bin"),
-        endorsements: Vec::new(),
-    };
+    let report = vectors::read(&snp, "cases/genoa-v3-aci/report.bin");
+    let cpu = CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new());
     let gpu = GpuEvidence {
         report: vectors::read(&nvidia, "gpu/h100-550.90.07/report.bin"),
         chain: vectors::read(&nvidia, "gpu/h100-550.90.07/chain.pem"),

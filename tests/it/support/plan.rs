@@ -2,25 +2,28 @@
 
 use std::sync::Arc;
 
-use claviger::endorse::{Certificate, OcspResponse, Rim};
+use claviger::endorse::{Certificate, Collateral, OcspResponse, Rim};
 use claviger::evidence::snp::Line as AmdLine;
 use claviger::identity::ChallengeKey;
 use claviger::identity::challenge::{Challenge, Place};
-use claviger::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
-use claviger::protocol::head::{Kem, Operation, Plane, RequestHead, VERSIONS, head_hash};
+use claviger::protocol::facts::{DeviceFacts, Facts};
+use claviger::protocol::head::{Kem, Plane, RequestHead, head_hash};
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
 use claviger::protocol::sealing::TransportKey;
 use claviger::protocol::transcript;
-use claviger::sim::{Files, GpuFields, Line, Machine, Vendors};
+use claviger::sim::intel::{Fault, PlatformTcb, RuntimeEvent};
+use claviger::sim::{Files, GpuFields, Line, Machine, TdxGuest, Vendors};
 use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
+use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::{Endorsements, NvidiaEndorsements, Roots};
-use claviger::wire::crypto::Ed25519Key;
-use claviger::wire::ids::{Pdi, StoreId};
+use claviger::wire::crypto::{self, Ed25519Key};
+use claviger::wire::ids::StoreId;
+use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
 use claviger::wire::secret::SecretArray;
-use claviger::wire::{Digest, UnixSeconds, Untrusted};
+use claviger::wire::{UnixSeconds, Untrusted};
 
 /// A change at a later step.
 pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
@@ -31,10 +34,19 @@ pub type Change = fn(&mut Plan);
 /// HOST_DATA of the guest in order.
 pub const HOST_DATA: [u8; 32] = [0x5a; 32];
 
+/// MRCONFIGID of the guest of TDX in order.
+pub const CONFIG_ID: [u8; 48] = [0x5b; 48];
+
 /// Everything that a request is made of. In order as it comes; each test changes one thing.
 pub struct Plan {
     pub vendors: &'static Vendors,
     pub machine: Machine,
+    /// The CPU's side of a guest of TDX, in the place of that of `machine`.
+    pub td: Option<TdxGuest>,
+    /// How often the guest of TDX records the GPU evidence in its runtime register.
+    pub records: usize,
+    /// Whether the guest of TDX sends its logs.
+    pub sends_logs: bool,
     /// When the request is judged.
     pub now: UnixSeconds,
     pub head: RequestHead,
@@ -94,24 +106,21 @@ impl Plan {
         let challenge = challenge_key.make(now.plus(-5), place).unwrap();
         Self {
             head: RequestHead {
-                version: VERSIONS[0].to_string(),
-                versions_offered: vec![VERSIONS[0].to_string()],
-                operation: Operation::Release,
-                plane: Plane::Guest,
-                service_root: Digest::new([1; 32]),
-                tenant: "acme".parse().unwrap(),
-                keys: vec!["models/llama".parse().unwrap()],
                 audience: Some("https://vault.example".parse().unwrap()),
-                kem: Kem::XWing,
-                lease: None,
-                instance_key: instance.public().to_vec(),
-                transport_key: transport.public().to_vec(),
-                event_log: None,
+                ..RequestHead::release(
+                    "acme".parse().unwrap(),
+                    vec!["models/llama".parse().unwrap()],
+                    &instance.public(),
+                    transport.public(),
+                )
             },
             facts: facts(&machine),
             policy: policy(&machine),
             vendors,
             machine,
+            td: None,
+            records: 1,
+            sends_logs: true,
             now,
             challenge_key,
             challenge,
@@ -130,6 +139,28 @@ impl Plan {
             given: None,
             roots: None,
         }
+    }
+
+    /// A request of a guest of TDX that is granted.
+    pub fn tdx() -> Self {
+        let mut plan = Self::in_order();
+        let mut td = TdxGuest::new(&plan.vendors.intel, PlatformTcb::default()).unwrap();
+        td.quote.td.mr_config_id = CONFIG_ID;
+        plan.kind = CpuKind::Tdx;
+        plan.policy = tdx_policy(&td, &plan.machine);
+        plan.td = Some(td);
+        plan
+    }
+
+    /// The guest of TDX.
+    pub fn td(&mut self) -> &mut TdxGuest {
+        self.td.as_mut().unwrap()
+    }
+
+    /// Makes something wrong with the guest of TDX.
+    pub fn td_fault(&mut self, fault: Fault) {
+        let (intel, now) = (&self.vendors.intel, self.now);
+        fault.apply(intel, self.td(), now).unwrap();
     }
 
     /// Changes the policy's text in one place that it has.
@@ -155,6 +186,8 @@ impl Plan {
 
     /// Collects and signs, in the order of design 4.
     pub fn send(&mut self) -> Arc<Bundle> {
+        let boot_log = self.td.as_ref().filter(|_| self.sends_logs).map(TdxGuest::boot_log);
+        self.head.event_log = boot_log.as_ref().map(|log| crypto::sha384(&[log]));
         let head = self.head.bytes().unwrap();
         let (nonce, hash) = (self.challenge.nonce, head_hash(&head));
         let facts = self.facts_bytes.take().unwrap_or_else(|| self.facts.bytes().unwrap());
@@ -166,10 +199,23 @@ impl Plan {
             .collect();
         hook(&mut self.gpus_given, &mut gpus);
         let committed = transcript::report_data(&nonce, &hash, &gpus, &facts);
-        let mut report = self.machine.cpu_report(self.report_data.unwrap_or(*committed.bytes())).unwrap();
+        let report_data = self.report_data.unwrap_or(*committed.bytes());
+        let mut report = match &mut self.td {
+            Some(td) => {
+                let event = RuntimeEvent::new(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes());
+                td.runtime.events.extend(std::iter::repeat_n(event, self.records));
+                td.quote(report_data).unwrap()
+            }
+            None => self.machine.cpu_report(report_data).unwrap(),
+        };
         hook(&mut self.report_given, &mut report);
         let endorsements = self.sent_certificates.iter().cloned().map(Bytes).collect();
-        let cpu = CpuEvidence { kind: self.kind, report, endorsements };
+        let runtime_log = self.td.as_ref().filter(|_| self.sends_logs).map(TdxGuest::runtime_log);
+        let cpu = CpuEvidence {
+            event_log: boot_log.map(Bytes),
+            runtime_log: runtime_log.map(Bytes),
+            ..CpuEvidence::without_logs(self.kind, report, endorsements)
+        };
         let mut request = AttestRequest {
             challenge: Bytes(self.challenge.bytes.clone()),
             head: Bytes(head),
@@ -195,6 +241,10 @@ impl Plan {
         let mut files = self.machine.endorsements(self.vendors, self.now).unwrap();
         hook(&mut self.files, &mut files);
         let mut given = sent(&files);
+        if let Some(td) = &self.td {
+            let json = td.files(&self.vendors.intel).unwrap().collateral;
+            given.intel.collateral.push(Collateral::parse(&json).map(Arc::new).map(Untrusted::new));
+        }
         hook(&mut self.given, &mut given);
         given
     }
@@ -211,6 +261,7 @@ impl Plan {
         let (ark, ask) = (certificate(amd.ark_der()), certificate(amd.ask_der()));
         let mut roots = Roots {
             amd: vec![AmdAnchors { line, ark, ask, asvk: None }],
+            intel: certificate(self.vendors.intel.root_der()),
             nvidia_device: certificate(nvidia.device_root_der()),
             nvidia_rim: certificate(nvidia.rim_root_der()),
             simulated: true,
@@ -231,6 +282,7 @@ pub fn sent(files: &Files) -> Endorsements {
     let document = |(_, text): &(String, Vec<u8>)| Rim::parse(text).map(Untrusted::new);
     Endorsements {
         amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &[&files.crl]),
+        intel: IntelEndorsements::default(),
         nvidia: NvidiaEndorsements {
             rims: files.rims.iter().map(document).collect(),
             ocsp: files.ocsp.iter().map(|(_, der)| OcspResponse::parse(der)).collect(),
@@ -241,35 +293,74 @@ pub fn sent(files: &Files) -> Endorsements {
 
 /// The facts that the guest's agent would state.
 pub fn facts(machine: &Machine) -> Facts {
-    let address = |at: usize| format!("0000:{:02x}:00.0", at + 1);
-    let device = |(at, gpu): (usize, &claviger::sim::MachineGpu)| DeviceFacts {
-        pdi: Pdi::new(gpu.gpu.pdi),
-        uuid: format!("GPU-{}", hex::encode(gpu.gpu.pdi)),
-        pci_address: address(at),
-        vbios_version: gpu.fields.vbios_text(),
-        mig_current: Switch::Off,
-        mig_pending: Switch::Off,
-        mig_instances: 0,
-        virtualization: Virtualization::Passthrough,
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        compute_processes: 0,
-        utilization_percent: 0,
+    Facts { visible_devices: Some("all".to_string()), ..claviger::sim::devices::facts(&machine.gpus) }
+}
+
+/// A policy that grants the guest of TDX in order: exact firmware and configuration, kernel, command line and initrd by
+/// their events.
+fn tdx_policy(td: &TdxGuest, machine: &Machine) -> String {
+    let [rtmr0, ..] = td.registers().map(hex::encode);
+    let event = |register: u32, kind: u32| {
+        let events = td.boot.events.iter();
+        let of_kind: Vec<String> = events
+            .filter(|event| event.index == register + 1 && event.kind == kind)
+            .map(|event| hex::encode(event.digest))
+            .collect();
+        of_kind
     };
-    let function =
-        |at| PciFunction { address: address(at), device: "2331".to_string(), class: "030200".to_string() };
-    Facts {
-        version: 1,
-        driver_version: machine.gpus[0].fields.driver.clone(),
-        pci_functions: (0..machine.gpus.len()).map(function).collect(),
-        confidential: Switch::On,
-        devtools: Switch::Off,
-        multi_gpu: MultiGpu::None,
-        ready: Switch::Off,
-        devices: machine.gpus.iter().enumerate().map(device).collect(),
-        visible_devices: Some("all".to_string()),
-        hints: Vec::new(),
-    }
+    let (kernels, tags) = (event(1, 0x8000_0003), event(2, 6));
+    let ([kernel], [line, initrd]) = (&kernels[..], &tags[..]) else {
+        panic!("a direct boot has these events")
+    };
+    let (mr_td, config_id) = (hex::encode(td.quote.td.mr_td), hex::encode(td.quote.td.mr_config_id));
+    let (ppid, pdi) = (hex::encode(td.platform.ppid), hex::encode(machine.gpus[0].gpu.pdi));
+    format!(
+        r#"schema = "claviger.release-policy/1"
+tenant = "acme"
+name = "llama"
+keys = ["models/*"]
+audiences = ["https://vault.example"]
+kem = ["x-wing"]
+
+[freshness]
+challenge_age_s_max = 60
+
+[binding]
+least_grade = "measured-event"
+agent_fixed_by = "image"
+agent_configured_by = "init_data"
+
+[cpu.tdx]
+tcb = {{ evaluation_least = 20 }}
+collateral_age_days_max = 7
+ppids = ["{ppid}"]
+
+[cpu.tdx.code]
+mr_td = ["{mr_td}"]
+rtmr0 = ["{rtmr0}"]
+
+[cpu.tdx.code.rtmr1]
+others = ["separator", "efi_action"]
+events = [{{ type = "efi_boot_services_application", digests = ["{kernel}"] }}]
+
+[cpu.tdx.code.rtmr2]
+events = [
+    {{ type = "event_tag", digests = ["{line}"], position = 0 }},
+    {{ type = "event_tag", digests = ["{initrd}"], position = 1 }},
+]
+
+[cpu.tdx.workload]
+mr_config_id = ["{config_id}"]
+
+[gpu]
+profile = "single"
+architectures = ["hopper"]
+count = 1
+driver_least = "580.65.06"
+vbios = ["96.00.9F.00.01"]
+chips = ["{pdi}"]
+"#
+    )
 }
 
 /// A policy that grants the guest in order, with no list wider than it must be.

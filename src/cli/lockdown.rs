@@ -4,7 +4,8 @@
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
-use super::error::Error;
+use super::Failure;
+use crate::wire::Code;
 
 /// Whether memory is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +21,11 @@ pub enum Memory {
 /// Memory is locked only where no limit stands: under a limit, locking would not protect more but make an
 /// allocation fail in the middle of a release. The caller tells the operator if it is not.
 ///
-/// Errors: `Lockdown` if core dumps stay possible.
-pub fn lock_down() -> Result<Memory, Error> {
-    let failed = |what: &str, errno: rustix::io::Errno| Error::Lockdown {
-        what: format!("{what}: {}", std::io::Error::from(errno)),
+/// Errors: `Failure::Usage` if core dumps stay possible.
+pub fn lock_down() -> Result<Memory, Failure> {
+    let failed = |what: &str, errno: rustix::io::Errno| {
+        let (error, code) = (std::io::Error::from(errno), Code::LockdownFailed);
+        Failure::Usage(format!("the process cannot be locked down: {what}: {error} ({code})"))
     };
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .map_err(|errno| failed("the limit on core files cannot be set to 0", errno))?;

@@ -1,0 +1,84 @@
+//! `claviger verify tdx`: judges a TDX quote offline.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::super::output::{Judged, in_order};
+use super::super::{Failure, Status, files};
+use super::{Circumstances, claims};
+use crate::evidence::tdx::Quote;
+use crate::policy::view::TdxView;
+use crate::policy::{Appraisal, appraise_tdx_default};
+use crate::verify::tdx::{self, IntelEndorsements};
+use crate::verify::{Part, Roots, Warm};
+use crate::wire::UnixSeconds;
+
+pub const HELP: &str = "\
+The quote may be binary, hex or base64. The collateral is a JSON object of texts: tcb_info, qe_identity, pck_crl,
+root_ca_crl with signatures and issuer chains, as quote verification libraries exchange it. The verdict speaks of
+authenticity: verified, refused, or undecided where no collateral was given. The appraisal speaks of acceptability
+under the strict defaults: a TCB that is up to date, and attributes under which a TD is trusted.
+
+Example:
+  claviger verify tdx --quote quote.bin --collateral collateral.json --report-data \"$DATA\"
+
+Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
+
+#[derive(Args)]
+pub struct VerifyTdx {
+    /// The quote.
+    #[arg(long, value_name = "FILE")]
+    quote: PathBuf,
+    /// Intel's collateral for the FMSPC of the platform. Without it nobody knows what the TCB is worth.
+    #[arg(long, value_name = "FILE")]
+    collateral: Option<PathBuf>,
+    /// The 64 bytes that the report data must be, as 128 hex digits. Without it, freshness is not judged.
+    #[arg(long, value_name = "HEX")]
+    report_data: Option<String>,
+    #[command(flatten)]
+    circumstances: Circumstances,
+}
+
+impl VerifyTdx {
+    pub fn run(self) -> Result<Status, Failure> {
+        let now = self.circumstances.now()?;
+        let (roots, notes) = self.circumstances.roots()?;
+        let expected = match &self.report_data {
+            Some(text) => Some(files::hex_argument::<64>("--report-data", text)?),
+            None => None,
+        };
+        let quote = files::read_binary(&self.quote)?;
+        let collateral = match &self.collateral {
+            Some(path) => Some(files::read(path)?),
+            None => None,
+        };
+        let part = assess(&roots, now, expected.as_ref(), &quote, collateral.as_deref());
+        let judged = Judged {
+            claims: part.shown().map_or_else(|| json!({}), claims::tdx),
+            checks: in_order(part.checks()),
+            appraisal: match part.shown() {
+                Some(tdx) => appraise_tdx_default(&TdxView::of(tdx), part.checks(), now),
+                None => Appraisal::none(),
+            },
+            notes,
+            unasked: self.report_data.is_none().then_some("--report-data"),
+            device: None,
+        };
+        judged.print(self.circumstances.format)?;
+        Ok(judged.status())
+    }
+}
+
+fn assess(
+    roots: &Roots,
+    now: UnixSeconds,
+    expected: Option<&[u8; 64]>,
+    quote: &[u8],
+    collateral: Option<&[u8]>,
+) -> Part<tdx::Tdx> {
+    let picked: Vec<&[u8]> = collateral.into_iter().collect();
+    let given = IntelEndorsements::picked(&picked);
+    tdx::assess(roots, &Warm::new(), &given, now, expected, Quote::parse(quote))
+}

@@ -1,0 +1,103 @@
+//! What a policy allows and a reader should see: one sentence each.
+
+use super::{Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
+use crate::policy::events::admits_any_content;
+use crate::protocol::head::Kem;
+use crate::verify::terms::EventType;
+
+/// Sentences, collected.
+#[derive(Default)]
+struct Warnings(Vec<String>);
+
+impl Warnings {
+    fn warn(&mut self, on: bool, what: impl Into<String>) {
+        if on {
+            self.0.push(what.into());
+        }
+    }
+}
+
+impl Policy {
+    /// Lists what is allowed here and deserves a second look, one sentence each.
+    pub fn lint(&self) -> Vec<String> {
+        let mut warnings = Warnings::default();
+        warnings.warn(
+            self.keys.iter().any(|selector| selector.covers_all()),
+            "keys: `*` selects every key of the tenant",
+        );
+        warnings
+            .warn(self.kem.contains(&Kem::X25519), "kem: x25519 alone does not withstand a quantum computer");
+        warnings.warn(
+            self.binding.least_grade < Grade::MeasuredAgent,
+            "binding: nobody vouches for the agent's code",
+        );
+        if let Some(rules) = &self.cpu.snp {
+            snp(&mut warnings, &rules.platform);
+        }
+        if let Some(rules) = &self.cpu.tdx {
+            tdx(&mut warnings, rules);
+        }
+        warnings.warn(self.gpu.allow_virtualization_none, "gpu: virtualization mode `none` is accepted");
+        warnings.warn(
+            !self.gpu.combinations.is_empty(),
+            "gpu.combinations: the vendors do not state these as supported",
+        );
+        for risk in &self.accept_risks {
+            warnings.warn(true, format!("accept_risks: {} until {}", risk.id.text(), risk.until));
+        }
+        warnings.0
+    }
+}
+
+fn snp(warnings: &mut Warnings, platform: &SnpPlatform) {
+    warnings.warn(platform.smt == Smt::Allow, "cpu.snp.smt: sibling threads can attack the guest");
+    warnings.warn(platform.allow_report_version_2, "cpu.snp: version-2 reports do not name their CPU");
+    warnings.warn(platform.allow_provisional_firmware, "cpu.snp: provisional firmware can be rolled back");
+    warnings.warn(platform.allow_cxl, "cpu.snp: memory on CXL devices is allowed");
+    warnings.warn(!platform.require_alias_check, "cpu.snp: aliased memory (BadRAM) is not noticed");
+    warnings.warn(!platform.vlek_providers.is_empty(), "cpu.snp: a VLEK names a provider, not a chip");
+    for line in &platform.lines {
+        let floor = platform.tcb.iter().any(|floor| floor.line == *line);
+        warnings.warn(!floor, format!("cpu.snp.tcb: no floor for {}; its guests are refused", line.text()));
+    }
+}
+
+fn tdx(warnings: &mut Warnings, rules: &TdxRules) {
+    let platform = &rules.platform;
+    for accepted in &platform.tcb.accept {
+        let advisories = match accepted.advisories.is_empty() {
+            true => "without advisories".to_string(),
+            false => format!("with {}", accepted.advisories.join(" ")),
+        };
+        warnings.warn(true, format!("cpu.tdx.tcb.accept: {} {advisories}", accepted.status));
+    }
+    warnings.warn(
+        platform.tcb.evaluation_least.is_none(),
+        "cpu.tdx.tcb.evaluation_least: absent, an older list of TCB levels counts until its window ends",
+    );
+    warnings.warn(platform.allow_perfmon, "cpu.tdx: performance counters can be watched from outside");
+    for bit in &platform.attribute_bits {
+        warnings.warn(true, format!("cpu.tdx.attribute_bits: bit {bit} is accepted"));
+    }
+    for (name, feature) in [("pt", XfamFeature::Pt), ("lbr", XfamFeature::Lbr)] {
+        let on = platform.xfam.contains(&feature);
+        warnings.warn(on, format!("cpu.tdx.xfam: `{name}` records what the guest runs"));
+    }
+    warnings.warn(
+        !platform.service_tds.is_empty(),
+        "cpu.tdx.service_tds: a service TD can act on the guest's behalf",
+    );
+    let code = &rules.code;
+    let registers = [("code.rtmr0", &code.rtmr0), ("code.rtmr1", &code.rtmr1), ("code.rtmr2", &code.rtmr2)];
+    let workload = rules.workload.rtmr3.iter().map(|rtmr3| ("workload.rtmr3", rtmr3));
+    for (name, value) in registers.into_iter().chain(workload) {
+        let RegisterValue::Events(events) = value else { continue };
+        for kind in events.others.iter().filter(|kind| admits_any_content(**kind)) {
+            let what = match *kind == EventType::PLATFORM_CONFIG_FLAGS {
+                true => "any content, the host's ACPI tables among it, whose code the guest's kernel may run",
+                false => "any content",
+            };
+            warnings.warn(true, format!("cpu.tdx.{name}.others: `{kind}` admits {what}"));
+        }
+    }
+}
