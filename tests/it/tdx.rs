@@ -63,7 +63,7 @@ impl Bench {
     }
 
     fn assess(&self, quote: &[u8], collateral: &[u8], now: UnixSeconds) -> Part<Tdx> {
-        let given = IntelEndorsements::picked(&[collateral]);
+        let given = IntelEndorsements::picked(Some(collateral));
         assess(&self.roots, &self.warm, &given, now, None, Quote::parse(quote))
     }
 }
@@ -148,7 +148,7 @@ fn the_quote_of_an_sgx_enclave_is_called_so() {
 fn a_set_that_is_shared_is_verified_once_for_every_quote() {
     let Some(bench) = Bench::open() else { return };
     let (quote, collateral, now) = bench.case(GOOD);
-    let given = IntelEndorsements::picked(&[&collateral]);
+    let given = IntelEndorsements::picked(Some(&collateral));
     let shared = Arc::new(given);
     let judge = || assess(&bench.roots, &bench.warm, &shared, now, None, Quote::parse(&quote));
     let cold = judge();

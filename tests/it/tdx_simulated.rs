@@ -38,7 +38,7 @@ fn roots(vendors: &Vendors) -> Roots {
 fn judged(vendors: &Vendors, guest: &TdxGuest) -> (Part<Tdx>, Appraisal) {
     let quote = guest.quote([7; 64]).unwrap();
     let files = guest.files(&vendors.intel).unwrap();
-    let given = IntelEndorsements::picked(&[&files.collateral]);
+    let given = IntelEndorsements::picked(Some(&files.collateral));
     let part =
         assess(&roots(vendors), &Warm::new(), &given, vendors.now, Some(&[7; 64]), Quote::parse(&quote));
     let appraisal = match part.shown() {
@@ -275,7 +275,7 @@ fn a_new_platform_costs_three_p256_verifications_under_warm_collateral_and_a_kno
     let vendors = Vendors::shared().unwrap();
     let (roots, warm) = (roots(vendors), Warm::new());
     let first = TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
-    let given = IntelEndorsements::picked(&[&first.files(&vendors.intel).unwrap().collateral]);
+    let given = IntelEndorsements::picked(Some(&first.files(&vendors.intel).unwrap().collateral));
     let cost = |guest: &TdxGuest| {
         let quote = Quote::parse(&guest.quote([1; 64]).unwrap());
         let before = crypto::verifications();

@@ -78,7 +78,6 @@ fn assess(
     quote: &[u8],
     collateral: Option<&[u8]>,
 ) -> Part<tdx::Tdx> {
-    let picked: Vec<&[u8]> = collateral.into_iter().collect();
-    let given = IntelEndorsements::picked(&picked);
+    let given = IntelEndorsements::picked(collateral);
     tdx::assess(roots, &Warm::new(), &given, now, expected, Quote::parse(quote))
 }

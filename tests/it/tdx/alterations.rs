@@ -7,7 +7,7 @@ fn no_flipped_bit_of_a_quote_is_ever_authentic() {
     let Some(bench) = Bench::open() else { return };
     for id in [GOOD, EXTENDED, "gcp-v4-2026@00806f05-2026-06"] {
         let (quote, collateral, now) = bench.case(id);
-        let given = IntelEndorsements::picked(&[&collateral]);
+        let given = IntelEndorsements::picked(Some(&collateral));
         let judge = |quote: &[u8]| assess(&bench.roots, &bench.warm, &given, now, None, Quote::parse(quote));
         assert!(judge(&quote).into_authentic().is_some());
         let signed = Quote::parse(&quote).unwrap().signed().len();
@@ -32,7 +32,7 @@ fn no_flipped_bit_of_a_quote_is_ever_authentic() {
 fn every_bit_of_a_chain_text_counts() {
     let Some(bench) = Bench::open() else { return };
     let (quote, collateral, now) = bench.case(GOOD);
-    let given = IntelEndorsements::picked(&[&collateral]);
+    let given = IntelEndorsements::picked(Some(&collateral));
     let text = Quote::parse(&quote).unwrap().chain.len();
     let start = quote.windows(10).position(|bytes| bytes == b"-----BEGIN").unwrap();
     for index in
@@ -74,7 +74,7 @@ fn no_flipped_byte_of_a_collateral_changes_what_it_says_unseen() {
 fn report_data_is_compared_whole_and_only_if_asked() {
     let Some(bench) = Bench::open() else { return };
     let (quote, collateral, now) = bench.case("gcp-v4-cos113@00806f05-2025-02");
-    let given = IntelEndorsements::picked(&[&collateral]);
+    let given = IntelEndorsements::picked(Some(&collateral));
     let with = |expected: Option<&[u8; 64]>| {
         assess(&bench.roots, &bench.warm, &given, now, expected, Quote::parse(&quote))
     };
@@ -95,7 +95,7 @@ fn report_data_is_compared_whole_and_only_if_asked() {
 fn without_collateral_nothing_is_decided_and_nothing_authentic() {
     let Some(bench) = Bench::open() else { return };
     let (quote, _, now) = bench.case(GOOD);
-    for given in [IntelEndorsements::default(), IntelEndorsements::picked(&[])] {
+    for given in [IntelEndorsements::default(), IntelEndorsements::picked(None)] {
         let part = assess(&bench.roots, &bench.warm, &given, now, None, Quote::parse(&quote));
         assert_eq!(failed(&part), []);
         for name in [CheckName::Format, CheckName::Signature, CheckName::Chain, CheckName::Mode] {
