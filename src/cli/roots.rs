@@ -13,15 +13,25 @@ pub fn pinned() -> Result<Roots, Failure> {
     Roots::pinned().map_err(|error| Failure::Usage(format!("a compiled-in root does not parse: {error}")))
 }
 
-/// Reads the anchors of simulated vendors: `ark.der`, `ask.der`, `nvidia-device.der`, `nvidia-rim.der`.
+/// Names of the files that hold the anchors of simulated vendors.
+#[cfg(feature = "sim")]
+pub const SIMULATED: [&str; 5] =
+    ["ark.der", "ask.der", "intel-root.der", "nvidia-device.der", "nvidia-rim.der"];
+
+/// Reads the anchors of simulated vendors.
 ///
 /// Errors: `Failure::Usage` naming the file.
 #[cfg(feature = "sim")]
 pub fn simulated(dir: &Path) -> Result<Roots, Failure> {
     use super::files;
-    let read = |name: &str| files::read(&dir.join(name));
-    let (ark, ask) = (read("ark.der")?, read("ask.der")?);
-    of_certificates(&ark, &ask, &read("nvidia-device.der")?, &read("nvidia-rim.der")?)
+    let mut anchors = Vec::new();
+    for name in SIMULATED {
+        anchors.push(files::read(&dir.join(name))?);
+    }
+    let [ark, ask, intel, device, rim] = anchors.as_slice() else {
+        return Err(Failure::Usage(format!("{}: expected five anchors", dir.display())));
+    };
+    of_certificates([ark, ask, intel, device, rim])
         .map_err(|what| Failure::Usage(format!("{}: {what}", dir.display())))
 }
 
@@ -30,13 +40,19 @@ pub fn simulated(dir: &Path) -> Result<Roots, Failure> {
 /// Errors: `Failure::Usage`, never for vendors that were minted.
 #[cfg(feature = "sim")]
 pub fn of_vendors(vendors: &crate::sim::Vendors) -> Result<Roots, Failure> {
+    of_certificates(of(vendors)).map_err(Failure::Usage)
+}
+
+/// Returns the anchors of simulated vendors, in the order of `SIMULATED`.
+#[cfg(feature = "sim")]
+pub fn of(vendors: &crate::sim::Vendors) -> [&[u8]; 5] {
     let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
-    of_certificates(amd.ark_der(), amd.ask_der(), nvidia.device_root_der(), nvidia.rim_root_der())
-        .map_err(Failure::Usage)
+    let intel = vendors.intel.root_der();
+    [amd.ark_der(), amd.ask_der(), intel, nvidia.device_root_der(), nvidia.rim_root_der()]
 }
 
 #[cfg(feature = "sim")]
-fn of_certificates(ark: &[u8], ask: &[u8], device: &[u8], rim: &[u8]) -> Result<Roots, String> {
+fn of_certificates([ark, ask, intel, device, rim]: [&[u8]; 5]) -> Result<Roots, String> {
     use crate::endorse::Certificate;
     use crate::verify::roots::AmdAnchors;
     use crate::verify::terms::Line;
@@ -46,7 +62,7 @@ fn of_certificates(ark: &[u8], ask: &[u8], device: &[u8], rim: &[u8]) -> Result<
     let line = named.ok_or("the ARK names no product line")?;
     Ok(Roots {
         amd: vec![AmdAnchors { line, ark, ask: parse(ask)?, asvk: None }],
-        intel: Roots::pinned().map_err(|error| error.to_string())?.intel,
+        intel: parse(intel)?,
         nvidia_device: parse(device)?,
         nvidia_rim: parse(rim)?,
         simulated: true,

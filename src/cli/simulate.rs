@@ -10,7 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::print::print;
-use super::{Failure, Status, clock, complain};
+use super::{Failure, Status, clock, complain, roots};
 use crate::agent::devices::{DeviceError, Devices, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
@@ -60,18 +60,12 @@ impl Simulate {
         let now = clock::now()?;
         let vendors = Vendors::new(now).map_err(usage)?;
         let machine = Machine::new(&vendors, self.gpus).map_err(usage)?;
-        let (roots, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
-        for folder in [&self.dir, &roots, &endorsements] {
+        let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
+        for folder in [&self.dir, &anchors, &endorsements] {
             fs::create_dir(folder).map_err(|error| wrong(folder, &error))?;
         }
-        let anchors = [
-            ("ark.der", vendors.amd.ark_der()),
-            ("ask.der", vendors.amd.ask_der()),
-            ("nvidia-device.der", vendors.nvidia.device_root_der()),
-            ("nvidia-rim.der", vendors.nvidia.rim_root_der()),
-        ];
-        for (name, der) in anchors {
-            let path = roots.join(name);
+        for (name, der) in roots::SIMULATED.into_iter().zip(roots::of(&vendors)) {
+            let path = anchors.join(name);
             fs::write(&path, der).map_err(|error| wrong(&path, &error))?;
         }
         for (name, bytes) in machine.endorsements(&vendors, now).map_err(usage)?.named() {

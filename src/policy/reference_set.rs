@@ -71,7 +71,7 @@ impl Input {
 #[serde(untagged)]
 pub enum Values {
     Snp(SnpValues),
-    Tdx(TdxValues),
+    Tdx(Box<TdxValues>),
 }
 
 /// MEASUREMENT of SNP reports, one for each shape of guest that was measured.
@@ -160,7 +160,7 @@ impl ReferenceSet {
             inputs: root.required("inputs")?.list(input)?,
             values: match kind {
                 Kind::Snp => Values::Snp(snp(&values)?),
-                Kind::Tdx => Values::Tdx(tdx(&values)?),
+                Kind::Tdx => Values::Tdx(Box::new(tdx(&values)?)),
             },
             not_computed: match root.optional("not_computed") {
                 Some(node) => node.list(not_computed)?,
@@ -271,7 +271,7 @@ mod tests {
         let events =
             vec![EventValue { register: 1, kind: 0x8000_0001, digest: Digest::new([3; 48]), description }];
         let values = TdxValues { rtmr0: Some(Digest::new([2; 48])), events, ..TdxValues::default() };
-        ReferenceSet::new(created(), vec![Input::of("event_log", b"log")], Values::Tdx(values))
+        ReferenceSet::new(created(), vec![Input::of("event_log", b"log")], Values::Tdx(Box::new(values)))
     }
 
     #[test]

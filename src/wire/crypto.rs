@@ -98,6 +98,29 @@ pub fn sha1_for_cert_id(parts: &[&[u8]]) -> Digest<20> {
     Digest::new(hash(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts))
 }
 
+/// SHA-256 of what comes in pieces, such as a large file.
+pub struct Sha256(digest::Context);
+
+impl Sha256 {
+    /// Starts with nothing.
+    #[expect(clippy::new_without_default, reason = "a digest of nothing is no default of anything")]
+    pub fn new() -> Self {
+        Self(digest::Context::new(&digest::SHA256))
+    }
+
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Returns the digest of everything added.
+    pub fn finish(self) -> Digest<32> {
+        let mut out = [0; 32];
+        out.copy_from_slice(self.0.finish().as_ref());
+        Digest::new(out)
+    }
+}
+
 fn hash<const N: usize>(algorithm: &'static digest::Algorithm, parts: &[&[u8]]) -> [u8; N] {
     let mut context = digest::Context::new(algorithm);
     for part in parts {

@@ -217,7 +217,7 @@ fn roots(vendors: &Vendors) -> Roots {
             ask: certificate(vendors.amd.ask_der()),
             asvk: None,
         }],
-        intel: Roots::pinned().unwrap().intel,
+        intel: certificate(vendors.intel.root_der()),
         nvidia_device: certificate(vendors.nvidia.device_root_der()),
         nvidia_rim: certificate(vendors.nvidia.rim_root_der()),
         simulated: true,

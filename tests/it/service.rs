@@ -59,7 +59,7 @@ pub const KEY: &str = "demo/model";
 pub const AUDIENCE: &str = "https://demo.example";
 pub const POLICY: &str = include_str!("../../policies/simulator.toml");
 const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
-const ANCHORS: [&str; 4] = ["ark.der", "ask.der", "nvidia-device.der", "nvidia-rim.der"];
+const ANCHORS: [&str; 5] = ["ark.der", "ask.der", "intel-root.der", "nvidia-device.der", "nvidia-rim.der"];
 
 /// Seconds that the test sets; service and store go by it.
 #[derive(Clone)]
@@ -163,12 +163,11 @@ fn custodian_file(dir: &Path) -> PathBuf {
 }
 
 fn roots(dir: &Path) -> Roots {
-    let [ark, ask, nvidia_device, nvidia_rim] = ANCHORS.map(|name| {
+    let [ark, ask, intel, nvidia_device, nvidia_rim] = ANCHORS.map(|name| {
         let der = std::fs::read(dir.join(name)).unwrap();
         Certificate::from_der(&der).unwrap()
     });
     let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk: None }];
-    let intel = Roots::pinned().unwrap().intel;
     Roots { amd, intel, nvidia_device, nvidia_rim, simulated: true }
 }
 
@@ -312,7 +311,8 @@ impl Stage {
         let dir = scratch.path().to_path_buf();
         let now_s = vendors.now.get();
         let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
-        let anchors = [amd.ark_der(), amd.ask_der(), nvidia.device_root_der(), nvidia.rim_root_der()];
+        let intel = vendors.intel.root_der();
+        let anchors = [amd.ark_der(), amd.ask_der(), intel, nvidia.device_root_der(), nvidia.rim_root_der()];
         for (name, der) in ANCHORS.iter().zip(anchors) {
             scratch.write(name, der);
         }

@@ -18,6 +18,8 @@ use claviger::sim::{
 use claviger::wire::crypto::{self, P256Signature, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
 
+mod intel;
+
 /// The folder above all families.
 fn vectors() -> Option<PathBuf> {
     super::vectors::folder("snp")?.parent().map(PathBuf::from)
@@ -85,7 +87,7 @@ fn skeleton(der: &[u8], depth: usize, out: &mut Vec<String>) -> bool {
         };
         out.push(format!("{pad}{tag:02x} {shown}"));
         // Raw digests and chip ids have these lengths, and wrapped values have not.
-        let wrapped = tag == 0x04 && !matches!(content.len(), 8 | 20 | 48 | 64);
+        let wrapped = tag == 0x04 && !matches!(content.len(), 6 | 8 | 16 | 20 | 48 | 64);
         if tag & 0x20 != 0 && !skeleton(content, depth + 1, out) {
             return false;
         }

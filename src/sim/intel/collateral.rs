@@ -134,11 +134,11 @@ impl CollateralFields {
             ("root_ca_crl", list(CollateralPart::RootList, &self.root_list, &intel.root)?),
             ("pck_crl", list(CollateralPart::PckList, &self.pck_list, ca)?),
             ("tcb_info_issuer_chain", signer_chain.clone()),
+            ("tcb_info", tcb_info.clone()),
             ("tcb_info_signature", signed(CollateralPart::TcbInfo, &tcb_info)?),
-            ("tcb_info", tcb_info),
             ("qe_identity_issuer_chain", signer_chain),
+            ("qe_identity", qe_identity.clone()),
             ("qe_identity_signature", signed(CollateralPart::QeIdentity, &qe_identity)?),
-            ("qe_identity", qe_identity),
         ];
         let mut object = Map::new();
         for (name, text) in members {

@@ -1,5 +1,7 @@
 //! Intel's reference values: TCB info and QE identity, written with the members and the order of the real ones.
 
+use std::fmt::Display;
+
 use super::{DAY_S, FMSPC};
 use crate::wire::UnixSeconds;
 
@@ -130,30 +132,24 @@ impl TcbInfoFields {
 
     /// Writes the value of `tcbInfo`, whose bytes are signed.
     pub fn text(&self) -> String {
-        let identities: Vec<String> = self
-            .identities
-            .iter()
-            .map(|identity| {
-                let levels: Vec<String> = identity.levels.iter().map(module_level).collect();
-                let named = format!(r#"{{"id":"{}",{}"#, identity.id, module(identity));
-                format!(r#"{named},"tcbLevels":[{}]}}"#, levels.join(","))
-            })
-            .collect();
-        let levels: Vec<String> = self.levels.iter().map(platform_level).collect();
-        format!(
-            r#"{{"id":"{}","version":{},"issueDate":"{}","nextUpdate":"{}","fmspc":"{}","pceId":"{}","tcbType":{},"tcbEvaluationDataNumber":{},"tdxModule":{{{}}},"tdxModuleIdentities":[{}],"tcbLevels":[{}]}}"#,
-            self.id,
-            self.version,
-            self.issued,
-            self.next_update,
-            hex::encode_upper(self.fmspc),
-            hex::encode_upper(self.pceid),
-            self.tcb_type,
-            self.evaluation,
-            module(&self.module),
-            identities.join(","),
-            levels.join(",")
-        )
+        let identities = self.identities.iter().map(|identity| {
+            let levels = identity.levels.iter().map(module_level);
+            let named = [("id", quoted(&identity.id))].into_iter().chain(module(identity));
+            object(named.chain([("tcbLevels", list(levels))]))
+        });
+        object([
+            ("id", quoted(&self.id)),
+            ("version", self.version.to_string()),
+            ("issueDate", quoted(self.issued)),
+            ("nextUpdate", quoted(self.next_update)),
+            ("fmspc", upper(self.fmspc)),
+            ("pceId", upper(self.pceid)),
+            ("tcbType", self.tcb_type.to_string()),
+            ("tcbEvaluationDataNumber", self.evaluation.to_string()),
+            ("tdxModule", object(module(&self.module))),
+            ("tdxModuleIdentities", list(identities)),
+            ("tcbLevels", list(self.levels.iter().map(platform_level))),
+        ])
     }
 }
 
@@ -206,22 +202,20 @@ impl QeIdentityFields {
 
     /// Writes the value of `enclaveIdentity`, whose bytes are signed.
     pub fn text(&self) -> String {
-        let levels: Vec<String> = self.levels.iter().map(module_level).collect();
-        format!(
-            r#"{{"id":"{}","version":{},"issueDate":"{}","nextUpdate":"{}","tcbEvaluationDataNumber":{},"miscselect":"{}","miscselectMask":"{}","attributes":"{}","attributesMask":"{}","mrsigner":"{}","isvprodid":{},"tcbLevels":[{}]}}"#,
-            self.id,
-            self.version,
-            self.issued,
-            self.next_update,
-            self.evaluation,
-            hex::encode_upper(self.misc_select),
-            hex::encode_upper(self.misc_select_mask),
-            hex::encode_upper(self.attributes),
-            hex::encode_upper(self.attributes_mask),
-            hex::encode_upper(self.mr_signer),
-            self.isv_prod_id,
-            levels.join(",")
-        )
+        object([
+            ("id", quoted(&self.id)),
+            ("version", self.version.to_string()),
+            ("issueDate", quoted(self.issued)),
+            ("nextUpdate", quoted(self.next_update)),
+            ("tcbEvaluationDataNumber", self.evaluation.to_string()),
+            ("miscselect", upper(self.misc_select)),
+            ("miscselectMask", upper(self.misc_select_mask)),
+            ("attributes", upper(self.attributes)),
+            ("attributesMask", upper(self.attributes_mask)),
+            ("mrsigner", upper(self.mr_signer)),
+            ("isvprodid", self.isv_prod_id.to_string()),
+            ("tcbLevels", list(self.levels.iter().map(module_level))),
+        ])
     }
 }
 
@@ -229,38 +223,53 @@ fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_string()).collect()
 }
 
-fn module(identity: &ModuleIdentity) -> String {
-    format!(
-        r#""mrsigner":"{}","attributes":"{}","attributesMask":"{}""#,
-        hex::encode_upper(identity.mr_signer),
-        hex::encode_upper(identity.attributes),
-        hex::encode_upper(identity.attributes_mask)
-    )
+fn module(identity: &ModuleIdentity) -> [(&'static str, String); 3] {
+    [
+        ("mrsigner", upper(identity.mr_signer)),
+        ("attributes", upper(identity.attributes)),
+        ("attributesMask", upper(identity.attributes_mask)),
+    ]
 }
 
 fn module_level(level: &Level) -> String {
-    let verdict = verdict(level.date, &level.status, &level.advisories);
-    format!(r#"{{"tcb":{{"isvsvn":{}}},{verdict}}}"#, level.isv_svn)
+    let tcb = object([("isvsvn", level.isv_svn.to_string())]);
+    verdict(tcb, level.date, &level.status, &level.advisories)
 }
 
 fn platform_level(level: &PlatformLevel) -> String {
-    let components = |svns: &[u8; 16]| {
-        let components: Vec<String> = svns.iter().map(|svn| format!(r#"{{"svn":{svn}}}"#)).collect();
-        components.join(",")
-    };
-    format!(
-        r#"{{"tcb":{{"sgxtcbcomponents":[{}],"pcesvn":{},"tdxtcbcomponents":[{}]}},{}}}"#,
-        components(&level.sgx),
-        level.pcesvn,
-        components(&level.tdx),
-        verdict(level.date, &level.status, &level.advisories)
-    )
+    let components = |svns: &[u8; 16]| list(svns.iter().map(|svn| object([("svn", svn.to_string())])));
+    let tcb = object([
+        ("sgxtcbcomponents", components(&level.sgx)),
+        ("pcesvn", level.pcesvn.to_string()),
+        ("tdxtcbcomponents", components(&level.tdx)),
+    ]);
+    verdict(tcb, level.date, &level.status, &level.advisories)
 }
 
-fn verdict(date: UnixSeconds, status: &str, advisories: &[String]) -> String {
-    let advisories = match advisories {
-        [] => String::new(),
-        some => format!(r#","advisoryIDs":["{}"]"#, some.join(r#"",""#)),
-    };
-    format!(r#""tcbDate":"{date}","tcbStatus":"{status}"{advisories}"#)
+fn verdict(tcb: String, date: UnixSeconds, status: &str, advisories: &[String]) -> String {
+    let mut members = vec![("tcb", tcb), ("tcbDate", quoted(date)), ("tcbStatus", quoted(status))];
+    if !advisories.is_empty() {
+        members.push(("advisoryIDs", list(advisories.iter().map(quoted))));
+    }
+    object(members)
+}
+
+/// Writes a JSON object with its members in the order given.
+fn object(members: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let members: Vec<String> =
+        members.into_iter().map(|(name, value)| format!(r#""{name}":{value}"#)).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn list(values: impl Iterator<Item = String>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(","))
+}
+
+/// Writes a JSON string of text that needs no escape.
+fn quoted(text: impl Display) -> String {
+    format!(r#""{text}""#)
+}
+
+fn upper(bytes: impl AsRef<[u8]>) -> String {
+    quoted(hex::encode_upper(bytes))
 }
