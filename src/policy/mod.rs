@@ -33,5 +33,4 @@ pub use reason::Reason;
 pub use reference_set::ReferenceSet;
 #[cfg(feature = "measure")]
 pub(crate) use tree::nearest;
-pub use view::{CpuView, GpuView, View};
 pub use view::{CpuView, GpuView, LogView, SnpView, TdxView, View};
