@@ -9,7 +9,7 @@ use claviger::evidence::tdx::Quote;
 use claviger::verify::tdx::{IntelEndorsements, Tdx, assess};
 use claviger::verify::verdict::most_telling;
 use claviger::verify::{Part, Roots, Warm};
-use claviger::wire::{Outcome, UnixSeconds};
+use claviger::wire::UnixSeconds;
 use dcap_qvl::policy::{QuoteClaims, QuotePolicy};
 use dcap_qvl::verify::QuoteVerifier;
 use serde_json::Value;
@@ -161,10 +161,8 @@ fn ours(input: &Input) -> Result<Facts, String> {
     let given = IntelEndorsements::picked(Some(&input.collateral));
     let now = UnixSeconds::new(input.now).unwrap();
     let part: Part<Tdx> = assess(&roots, &Warm::new(), &given, now, None, Quote::parse(&input.quote));
-    let refused =
-        most_telling(part.checks(), Outcome::Fail).or(most_telling(part.checks(), Outcome::Unknown));
-    if let Some(check) = refused {
-        return Err(check.code.unwrap().text().to_string());
+    if let Some(code) = most_telling(part.checks()) {
+        return Err(code.text().to_string());
     }
     assert!(part.is_authentic());
     let Tdx { quote, pck, tcb, .. } = part.into_shown().unwrap();
