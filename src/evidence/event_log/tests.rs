@@ -57,8 +57,8 @@ impl Writer {
 fn variable(name: &str, data: &[u8]) -> Vec<u8> {
     let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut bytes = vec![7; 16];
-    bytes.extend((units.len() as u64 / 2).to_le_bytes());
-    bytes.extend((data.len() as u64).to_le_bytes());
+    bytes.extend(u64::try_from(units.len() / 2).unwrap().to_le_bytes());
+    bytes.extend(u64::try_from(data.len()).unwrap().to_le_bytes());
     bytes.extend(units);
     bytes.extend(data);
     bytes

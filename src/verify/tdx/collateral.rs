@@ -412,8 +412,12 @@ fn fits(set: &Collateral, platform: Platform<'_>) -> Vec<Check> {
     if set.pck_crl.issuer() != leaf.issuer || set.pck_crl_chain.signer.key != ca.key {
         faults.push(
             Check::fail(CheckName::Revocation, Code::TdxPckCrlIssuer)
-                .expected(format!("a list of {}", foreign(&leaf.issuer_cn)))
-                .actual(format!("a list of {}", foreign(&set.pck_crl_chain.signer.subject_cn))),
+                .expected(format!("a list of {}, SHA-256 {}", foreign(&leaf.issuer_cn), ca.fingerprint()))
+                .actual(format!(
+                    "a list of {}, SHA-256 {}",
+                    foreign(&set.pck_crl_chain.signer.subject_cn),
+                    set.pck_crl_chain.signer.fingerprint()
+                )),
         );
     }
     faults
