@@ -16,7 +16,7 @@ use crate::audit::verify::{Pins, Report, verify};
 use crate::govern::Change;
 use crate::keys::{KeyContext, enrol};
 use crate::protocol::role::Role;
-use crate::sim::{Machine, SimDevices, Vendors};
+use crate::sim::{Cpu, Machine, SimDevices, TdxGuest, Vendors};
 use crate::store::LogCopy;
 use crate::wire::crypto;
 use crate::wire::ids::Mode;
@@ -109,7 +109,7 @@ impl Demo {
 
 impl Stage {
     /// Writes endorsements of a machine into the folder that the service reads.
-    fn publish(&self, name: &str, machine: &Machine) -> Result<(), Failure> {
+    fn publish<C: Cpu>(&self, name: &str, machine: &Machine<C>) -> Result<(), Failure> {
         let now = clock::now()?;
         let wrong = |what: String| Failure::Usage(what);
         let files = machine.endorsements(&self.vendors, now).map_err(|error| wrong(error.to_string()))?;
@@ -119,15 +119,22 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes a guest in order, with its endorsements published.
+    /// Makes an SNP guest in order, with its endorsements published.
     fn guest(&self, name: &str) -> Result<SimDevices, Failure> {
         let machine = Machine::new(&self.vendors, 1).map_err(Failure::usage)?;
         self.publish(name, &machine)?;
         Ok(SimDevices::new(&self.vendors, machine))
     }
 
+    /// Makes a TDX guest in order, with its endorsements published.
+    fn tdx(&self, name: &str) -> Result<SimDevices<TdxGuest>, Failure> {
+        let machine = Machine::tdx(&self.vendors, 1).map_err(Failure::usage)?;
+        self.publish(name, &machine)?;
+        Ok(SimDevices::new(&self.vendors, machine))
+    }
+
     /// Lets a guest run the real agent, with folders of its own.
-    fn ask(&self, name: &str, devices: &mut SimDevices) -> Result<(Outcome, PathBuf), Failure> {
+    fn ask<C: Cpu>(&self, name: &str, devices: &mut SimDevices<C>) -> Result<(Outcome, PathBuf), Failure> {
         let base = self.scratch.0.join(name);
         let out = base.join("keys");
         for folder in [&base, &out, &base.join("run")] {
@@ -201,7 +208,7 @@ async fn set() -> Result<Stage, Failure> {
     enrol_policy_and_key(&stage, clock::now()?).await?;
     print(&format!(
         "3. Tenant `{TENANT}` put the policy of policies/simulator.toml into force and enrolled the key\n   \
-         `{KEY}`: 32 bytes, for one whole H100 in confidential mode under one measured image.\n\n"
+         `{KEY}`: 32 bytes, for one whole H100 in confidential mode under a measured image.\n\n"
     ))?;
     Ok(stage)
 }

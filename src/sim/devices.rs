@@ -39,6 +39,10 @@ pub struct SimDevices<C = SnpGuest> {
     pub facts_fail: Option<DeviceError>,
     /// Makes every collection from a GPU fail so.
     pub gpu_fails: Option<DeviceError>,
+    /// Makes every reading of the boot log fail so.
+    pub event_log_fails: Option<DeviceError>,
+    /// Makes every recording in a register fail so.
+    pub record_fails: Option<DeviceError>,
     /// Makes every collection from the CPU fail so.
     pub cpu_fails: Option<DeviceError>,
     /// Makes setting the ready state fail so.
@@ -72,6 +76,8 @@ impl<C: Cpu> SimDevices<C> {
             shown: Shown::Fresh,
             facts_fail: None,
             gpu_fails: None,
+            event_log_fails: None,
+            record_fails: None,
             cpu_fails: None,
             ready_fails: None,
             calls: Vec::new(),
@@ -213,11 +219,17 @@ impl<C: Cpu> Devices for SimDevices<C> {
 
     fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError> {
         self.calls.push(Call::EventLog);
+        if let Some(error) = &self.event_log_fails {
+            return Err(error.clone());
+        }
         Ok(self.machine.cpu.boot_log())
     }
 
     fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError> {
         self.calls.push(Call::Record);
+        if let Some(error) = &self.record_fails {
+            return Err(error.clone());
+        }
         match self.machine.cpu.record(event, payload) {
             true => Ok(Recorded::Extended),
             false => Ok(Recorded::Unable),

@@ -3,6 +3,7 @@
 mod answers;
 mod devices;
 mod service;
+mod tdx;
 
 use std::cell::{Cell, RefCell};
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +20,7 @@ use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};
 use claviger::protocol::role::Role;
 use claviger::protocol::transcript;
-use claviger::sim::{Call, Machine, Shown, SimDevices, Vendors};
+use claviger::sim::{Call, Cpu, Machine, Shown, SimDevices, SnpGuest, Vendors};
 use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::{LeaseId, Mode};
 use claviger::wire::{Code, Digest, UnixSeconds, limits};
@@ -71,15 +72,21 @@ impl Drop for Scratch {
 }
 
 /// A guest with one GPU, its configuration and its clock.
-struct Guest {
+struct Guest<C = SnpGuest> {
     config: Config,
-    devices: SimDevices,
+    devices: SimDevices<C>,
     clock: TestClock,
     scratch: Scratch,
 }
 
 impl Guest {
     fn new(service: &Service, server: &Server) -> Self {
+        Self::on(Machine::new(Vendors::shared().unwrap(), 1).unwrap(), service, server)
+    }
+}
+
+impl<C: Cpu> Guest<C> {
+    fn on(machine: Machine<C>, service: &Service, server: &Server) -> Self {
         let vendors = Vendors::shared().unwrap();
         let scratch = Scratch::new(&std::env::temp_dir());
         let config = Config {
@@ -97,7 +104,7 @@ impl Guest {
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };
-        let devices = SimDevices::new(vendors, Machine::new(vendors, 1).unwrap());
+        let devices = SimDevices::new(vendors, machine);
         Self { config, devices, clock: TestClock::new(), scratch }
     }
 

@@ -11,6 +11,8 @@ mod cmd;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
+mod demo;
+#[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
 mod event_log;
 mod expectations;

@@ -1,14 +1,18 @@
 //! The guests of the demo: one that gets its key, and others, each with one thing wrong.
 
 use std::fs;
+use std::path::Path;
 
 use super::{KEY, Stage, expected};
+use crate::agent::deliver::RESULT;
 use crate::agent::{Delivered, Denial, Outcome};
 use crate::cli::Failure;
 use crate::cli::print::print;
 use crate::protocol::facts::{Switch, Virtualization};
-use crate::sim::{SimDevices, Tcb};
+use crate::sim::intel::fault::{Fault, LogFault, PlatformFault};
+use crate::sim::{Cpu, SimDevices, Tcb};
 use crate::wire::Code;
+use crate::wire::text::from_base64url;
 
 /// A guest that must be refused.
 struct Wrong {
@@ -67,33 +71,32 @@ const WRONG: [Wrong; 9] = [
     },
 ];
 
+/// A TDX guest that must be refused.
+struct WrongTdx {
+    tale: &'static str,
+    code: Code,
+    fault: Fault,
+}
+
+/// TDX guests that are refused.
+const WRONG_TDX: [WrongTdx; 2] = [
+    WrongTdx {
+        tale: "Intel rates that platform's microcode as old",
+        code: Code::TdxTcbOutOfDate,
+        fault: Fault::Platform(PlatformFault::Older),
+    },
+    WrongTdx {
+        tale: "it hides the command line that it booted",
+        code: Code::EventLogRegisterMismatch,
+        fault: Fault::Log(LogFault::BootOther),
+    },
+];
+
 /// Lets every guest ask, and tells what came of it.
 pub fn play(stage: &mut Stage) -> Result<(), Failure> {
     print("Guests ask for the key; each answer comes from the service over TLS:\n\n")?;
     let mut good = stage.guest("good")?;
-    let (outcome, out) = stage.ask("good", &mut good)?;
-    match &outcome {
-        Outcome::Delivered(Delivered { keys, lease, .. }) => {
-            let path = out.join(KEY.replace('/', "_"));
-            let delivered = fs::read(&path).unwrap_or_default();
-            let same = delivered == stage.key.expose_secret();
-            line("granted", "whole H100, confidential mode, right image", "")?;
-            print(&format!(
-                "            {} key delivered, {} the enrolled one; lease until {}\n",
-                keys.len(),
-                if same { "equal to" } else { "NOT equal to" },
-                lease.expires_at
-            ))?;
-            if !same {
-                stage.mismatches += 1;
-            }
-        }
-        Outcome::Denied(_) | Outcome::Stopped { .. } => {
-            stage.mismatches += 1;
-            line("WRONG", "the guest in order got no key", "")?;
-            print(&format!("            {outcome}\n"))?;
-        }
-    }
+    granted(stage, "good", &mut good, "whole H100, confidential mode, right image", "measured-agent")?;
     for (number, wrong) in WRONG.iter().enumerate() {
         let name = format!("guest-{number}");
         let mut devices = stage.guest(&name)?;
@@ -101,7 +104,56 @@ pub fn play(stage: &mut Stage) -> Result<(), Failure> {
         refused(stage, &name, &mut devices, wrong.tale, wrong.code)?;
     }
     old_firmware(stage)?;
-    second_holder(stage, good)
+    second_holder(stage, good)?;
+    let mut tdx = stage.tdx("tdx")?;
+    granted(stage, "tdx", &mut tdx, "the same in an Intel TDX guest", "measured-event")?;
+    for (number, wrong) in WRONG_TDX.iter().enumerate() {
+        let name = format!("tdx-{number}");
+        let mut devices = stage.tdx(&name)?;
+        let (intel, now) = (&stage.vendors.intel, stage.vendors.now);
+        wrong.fault.apply(intel, &mut devices.machine.cpu, now).map_err(Failure::usage)?;
+        refused(stage, &name, &mut devices, wrong.tale, wrong.code)?;
+    }
+    Ok(())
+}
+
+/// A guest that must get its key, bound by that grade.
+fn granted<C: Cpu>(
+    stage: &mut Stage,
+    name: &str,
+    devices: &mut SimDevices<C>,
+    tale: &str,
+    grade: &str,
+) -> Result<(), Failure> {
+    let (outcome, out) = stage.ask(name, devices)?;
+    match &outcome {
+        Outcome::Delivered(Delivered { keys, lease, .. }) => {
+            let delivered = fs::read(out.join(KEY.replace('/', "_"))).unwrap_or_default();
+            let (same, found) = (delivered == stage.key.expose_secret(), binding(&out));
+            line("granted", tale, &found)?;
+            print(&format!(
+                "            {} key delivered, {} the enrolled one; lease until {}\n",
+                keys.len(),
+                if same { "equal to" } else { "NOT equal to" },
+                lease.expires_at
+            ))?;
+            stage.mismatches += u32::from(!same || found != grade);
+            Ok(())
+        }
+        Outcome::Denied(_) | Outcome::Stopped { .. } => {
+            stage.mismatches += 1;
+            line("WRONG", tale, "")?;
+            print(&format!("            the guest in order got no key; {outcome}\n"))
+        }
+    }
+}
+
+/// Reads the binding grade from the attestation result that was delivered.
+fn binding(out: &Path) -> String {
+    let result = fs::read_to_string(out.join(RESULT)).unwrap_or_default();
+    let payload = result.split('.').nth(1).and_then(|part| from_base64url(part).ok()).unwrap_or_default();
+    let claims: serde_json::Value = serde_json::from_slice(&payload).unwrap_or_default();
+    claims["claviger.binding"].as_str().unwrap_or("nothing").to_string()
 }
 
 /// A chip whose firmware is older than the policy's floor, with a genuine certificate for it.
@@ -131,10 +183,10 @@ fn second_holder(stage: &mut Stage, good: SimDevices) -> Result<(), Failure> {
     )
 }
 
-fn refused(
+fn refused<C: Cpu>(
     stage: &mut Stage,
     name: &str,
-    devices: &mut SimDevices,
+    devices: &mut SimDevices<C>,
     tale: &str,
     code: Code,
 ) -> Result<(), Failure> {

@@ -229,6 +229,24 @@ fn without_collateral_nothing_is_decided_and_with_it_the_same_guest_is_granted()
     stage.holds();
 }
 
+/// A platform that was up to date when it got its keys need not be when it renews.
+#[test]
+fn a_recovery_overnight_refuses_the_renewal() {
+    let stage = Stage::new("tdx-overnight");
+    let mut guest = stage.tdx("g");
+    let lease = guest.granted(&stage);
+    let cpu = &mut guest.devices.machine.cpu;
+    Fault::Collateral(CollateralFault::PlatformStatus("OutOfDate"))
+        .apply(&stage.vendors.intel, cpu, stage.now())
+        .unwrap();
+    cpu.collateral.tcb_info.evaluation += 1;
+    stage.publish("newer", &guest.devices.machine);
+    stage.pass(60);
+    let sent = guest.renewal(&stage, lease);
+    stage.check_denial(&sent, &stage.attest(&sent), Code::TdxTcbOutOfDate);
+    stage.holds();
+}
+
 #[test]
 fn a_log_that_the_head_does_not_name_is_no_request() {
     let stage = Stage::new("tdx-head");

@@ -14,7 +14,7 @@ pub enum LogFault {
     BootMissing,
     /// Two events of one register stand in the other order.
     BootOrder,
-    /// The boot log is of another command line.
+    /// The guest booted another command line, and shows the log of the good one.
     BootOther,
     /// An event that was measured once stands twice in the boot log.
     BootTwice,
@@ -59,7 +59,11 @@ impl LogFault {
             Self::BootData => guest.show_boot = boot_data,
             Self::BootMissing => guest.show_boot = boot_missing,
             Self::BootOrder => guest.show_boot = boot_order,
-            Self::BootOther => guest.show_boot = boot_other,
+            Self::BootOther => {
+                let other = DirectBoot { command_line: "init=/bin/sh", ..DirectBoot::default() };
+                guest.boot = BootLog::direct(&other);
+                guest.show_boot = boot_other;
+            }
             Self::BootTwice => guest.show_boot = boot_twice,
             Self::RuntimeAdded => guest.show_runtime = runtime_added,
             Self::RuntimeMeasuredTwice => guest.runtime.events.extend([event.clone(), event]),
@@ -119,7 +123,7 @@ fn boot_order(log: &BootLog) -> Vec<u8> {
 }
 
 fn boot_other(_: &BootLog) -> Vec<u8> {
-    BootLog::direct(&DirectBoot { command_line: "init=/bin/sh", ..DirectBoot::default() }).bytes()
+    BootLog::default().bytes()
 }
 
 fn boot_twice(log: &BootLog) -> Vec<u8> {
