@@ -8,6 +8,7 @@ mod http;
 mod leases;
 mod redeem;
 mod risk;
+mod rollback;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
