@@ -161,6 +161,22 @@ fn mint(scratch: &Scratch) {
     write("words.txt", b"This is no evidence.\n");
     write("large", &vec![0; 1024 * 1024 + 1]);
     std::fs::create_dir(scratch.path().join("folder")).unwrap();
+    #[cfg(feature = "measure")]
+    images(scratch);
+}
+
+/// Firmware and what goes with it, always the same.
+#[cfg(feature = "measure")]
+fn images(scratch: &Scratch) {
+    use super::measure::oracle::Image;
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    write("ovmf.fd", &Image::full().bytes());
+    write("ovmf-no-hashes.fd", &Image::without_hashes().bytes());
+    write("ovmf-no-metadata.fd", &Image { signature: [0; 4], ..Image::full() }.bytes());
+    write("zeroes.fd", &[0; 4096]);
+    write("kernel", b"a kernel");
+    write("initrd", b"an initrd");
+    write("cmdline", b"root=/dev/dm-0 quiet\n");
 }
 
 /// Mints a TDX guest, and one with each fault that a listing shows.

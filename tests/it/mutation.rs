@@ -172,13 +172,14 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn reference_set() -> ReferenceSet {
     let event = EventValue {
         register: 2,
-        kind: EventType::IPL.0,
+        position: 0,
+        kind: EventType::IPL,
         digest: Digest::new([3; 48]),
         description: "kernel_cmdline".to_string(),
     };
     let values = TdxValues { rtmr1: Some(Digest::new([2; 48])), events: vec![event], ..TdxValues::default() };
     let now = Vendors::shared().unwrap().now;
-    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(values));
+    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(Box::new(values)));
     set.not_computed.push(NotComputed::new("mr_td", "no log has it"));
     set
 }
