@@ -29,10 +29,10 @@ mod explain;
 mod files;
 #[cfg(feature = "server")]
 mod init;
-#[cfg(feature = "measure")]
-mod measure;
 #[cfg(any(feature = "agent", feature = "server"))]
 mod lockdown;
+#[cfg(feature = "measure")]
+mod measure;
 #[cfg(feature = "server")]
 mod operate;
 #[cfg(feature = "verifier")]

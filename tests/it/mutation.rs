@@ -178,7 +178,7 @@ fn reference_set() -> ReferenceSet {
     };
     let values = TdxValues { rtmr1: Some(Digest::new([2; 48])), events: vec![event], ..TdxValues::default() };
     let now = Vendors::shared().unwrap().now;
-    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(values));
+    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(Box::new(values)));
     set.not_computed.push(NotComputed::new("mr_td", "no log has it"));
     set
 }
