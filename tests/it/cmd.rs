@@ -121,16 +121,16 @@ fn mint(scratch: &Scratch) {
     }
     write("device-root.der", vendors.nvidia.device_root_der());
     write("rim-root.der", vendors.nvidia.rim_root_der());
-    write("vek.pem", pem(&files.vek).as_bytes());
-    write("chain.pem", format!("{}{}", pem(&files.ask), pem(&files.ark)).as_bytes());
+    write("vek.pem", pem(&files.cpu.vek).as_bytes());
+    write("chain.pem", format!("{}{}", pem(&files.cpu.ask), pem(&files.cpu.ark)).as_bytes());
     let report = machine.cpu_report(REPORT_DATA).unwrap();
     write("report.bin", &report);
     write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
     write("report.b64", STANDARD.encode(&report).as_bytes());
     write("report.b64url", URL_SAFE_NO_PAD.encode(&report).as_bytes());
     write("short.bin", &report[..1183]);
-    let debug = SnpFields { policy: machine.snp.policy | 1 << 19, ..machine.snp.clone() };
-    write("debug.bin", &machine.chip.report(&debug).unwrap());
+    let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
+    write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
         json!({

@@ -56,6 +56,7 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
+mod tdx_collateral;
 mod tdx;
 #[cfg(feature = "sim")]
 mod tdx_simulated;

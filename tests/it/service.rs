@@ -239,7 +239,7 @@ impl Guest {
             lease,
             ..RequestHead::release(tenant, keys, &self.instance.public(), self.transport.public())
         };
-        let asked = Asked::new(challenge, head).unwrap();
+        let asked = Asked::new(challenge, head, None).unwrap();
         let content = (!ends).then(|| {
             self.devices.restart();
             let facts = self.devices.facts().unwrap().bytes().unwrap();
