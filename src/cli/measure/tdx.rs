@@ -7,7 +7,7 @@ use clap::Args;
 use super::{SetFormat, command_line, files, page, refused, show};
 use crate::cli::logs::Logs;
 use crate::cli::print::print;
-use crate::cli::{Failure, Status, clock, files as evidence_files};
+use crate::cli::{Failure, Status, clock, complain, files as evidence_files};
 use crate::evidence::event_log::{
     Content, Event, EventLog, EventType, Label, kernel_command_line, load_options,
 };
@@ -93,7 +93,7 @@ impl MeasureTdx {
             (SetFormat::Toml | SetFormat::Json, false) => {}
         }
         for what in &wrong {
-            eprintln!("claviger: {what}");
+            complain(what);
         }
         Ok(if wrong.is_empty() { Status::Good } else { Status::Refused })
     }
