@@ -41,6 +41,9 @@ pub mod release;
 #[cfg(feature = "server")]
 pub mod govern;
 
+#[cfg(feature = "measure")]
+pub mod workbench;
+
 #[cfg(feature = "server")]
 pub mod http;
 

@@ -31,6 +31,10 @@ mod files;
 mod init;
 #[cfg(any(feature = "agent", feature = "server"))]
 mod lockdown;
+#[cfg(feature = "verifier")]
+mod logs;
+#[cfg(feature = "measure")]
+mod measure;
 #[cfg(feature = "server")]
 mod operate;
 #[cfg(feature = "verifier")]
@@ -142,6 +146,10 @@ enum Command {
     #[cfg(feature = "server")]
     #[command(subcommand)]
     Key(operate::Key),
+    /// Compute reference values of an image before a guest of it runs.
+    #[cfg(feature = "measure")]
+    #[command(subcommand)]
+    Measure(measure::Measure),
     /// Release policies of a local store.
     #[cfg(feature = "server")]
     #[command(subcommand)]
@@ -188,6 +196,8 @@ pub fn run() -> ExitCode {
         Command::Init(init) => init.run(),
         #[cfg(feature = "server")]
         Command::Key(key) => key.run(),
+        #[cfg(feature = "measure")]
+        Command::Measure(measure) => measure.run(),
         #[cfg(feature = "server")]
         Command::Policy(policy) => policy.run(),
         #[cfg(feature = "server")]

@@ -31,4 +31,6 @@ pub use error::Error;
 pub use in_force::{Activation, Draft, InForce, Policies, Rules, check_overlap, in_force, select};
 pub use reason::Reason;
 pub use reference_set::ReferenceSet;
+#[cfg(feature = "measure")]
+pub(crate) use tree::nearest;
 pub use view::{CpuView, GpuView, LogView, SnpView, TdxView, View};

@@ -178,12 +178,15 @@ pub(super) struct Table<'d> {
 }
 
 /// Finds the known name that is most alike.
-pub(super) fn nearest(name: &str, names: &[&'static str]) -> Option<&'static str> {
+pub(crate) fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     let name = name.to_lowercase();
-    let alike = |known: &&'static str| match strsim::osa_distance(&name, known) {
-        // One letter wrong, missing, too many, or two that changed places: short names need it.
-        0 | 1 => (1.0, *known),
-        _ => (strsim::jaro_winkler(&name, known), *known),
+    let alike = |known: &&'n str| {
+        let lower = known.to_lowercase();
+        match strsim::osa_distance(&name, &lower) {
+            // One letter wrong, missing, too many, or two that changed places: short names need it.
+            0 | 1 => (1.0, *known),
+            _ => (strsim::jaro_winkler(&name, &lower), *known),
+        }
     };
     let (likeness, known) = names.iter().map(alike).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (likeness >= LIKENESS_MIN).then_some(known)

@@ -75,6 +75,20 @@ pub const POLICY_TEXT_LEN_MAX: usize = 200;
 pub const CATALOGUE_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a reference set: as many events as `POLICY_LIST_MAX`, at 400 bytes each, with room.
 pub const REFERENCE_SET_LEN_MAX: usize = 256 * 1024;
+/// Bytes of a firmware image: what QEMU maps below 4 GiB at most.
+pub const FIRMWARE_LEN_MAX: usize = 16 * 1024 * 1024;
+/// Sections of a firmware's SNP metadata. Those seen have 4 to 7.
+pub const FIRMWARE_SECTIONS_MAX: u32 = 64;
+/// Pages of one such section: 16 MiB. The largest seen has 29 pages.
+pub const FIRMWARE_SECTION_PAGES_MAX: u32 = 4096;
+/// vCPUs of a guest that is measured: what KVM can have at most.
+pub const VCPUS_MAX: u32 = 4096;
+/// Bytes of a kernel that is measured. Those seen have 5 to 80 MB.
+pub const KERNEL_LEN_MAX: u64 = 512 * 1024 * 1024;
+/// Bytes of an initrd that is measured: one with a GPU driver and its libraries, with room.
+pub const INITRD_LEN_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Bytes of a kernel's command line: the bound of x86 Linux.
+pub const COMMAND_LINE_LEN_MAX: usize = 2048;
 /// Bytes of a reply to the agent: 16 keys of 64 KiB in base64, with results and receipt.
 pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a file that the agent reads: its configuration, pins, certificates, state.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use claviger::agent::error::Exit;
 use claviger::agent::url::ServiceUrl;
-use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Outcome, Overrides};
+use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Outcome, Overrides, Recorded};
 use claviger::protocol::facts::{Facts, Switch};
 use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};
@@ -208,8 +208,10 @@ fn the_request_binds_keys_facts_and_evidence_in_the_order_of_the_protocol() {
     assert_eq!(bundle.evidence().cpu.report[0x50..0x90], report_data);
     assert_eq!(bundle.facts().unwrap(), { Facts { ready: Switch::Off, ..guest.devices.facts.clone() } });
     let calls = [
+        Call::EventLog,
         Call::Facts,
         Call::Gpu(gpu_nonce),
+        Call::Record,
         Call::Cpu(report_data),
         Call::Facts,
         Call::Facts,

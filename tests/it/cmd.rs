@@ -123,16 +123,16 @@ fn mint(scratch: &Scratch) {
     }
     write("device-root.der", vendors.nvidia.device_root_der());
     write("rim-root.der", vendors.nvidia.rim_root_der());
-    write("vek.pem", pem(&files.vek).as_bytes());
-    write("chain.pem", format!("{}{}", pem(&files.ask), pem(&files.ark)).as_bytes());
+    write("vek.pem", pem(&files.cpu.vek).as_bytes());
+    write("chain.pem", format!("{}{}", pem(&files.cpu.ask), pem(&files.cpu.ark)).as_bytes());
     let report = machine.cpu_report(REPORT_DATA).unwrap();
     write("report.bin", &report);
     write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
     write("report.b64", STANDARD.encode(&report).as_bytes());
     write("report.b64url", URL_SAFE_NO_PAD.encode(&report).as_bytes());
     write("short.bin", &report[..1183]);
-    let debug = SnpFields { policy: machine.snp.policy | 1 << 19, ..machine.snp.clone() };
-    write("debug.bin", &machine.chip.report(&debug).unwrap());
+    let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
+    write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
     mint_td(vendors, scratch);
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
@@ -161,6 +161,22 @@ fn mint(scratch: &Scratch) {
     write("words.txt", b"This is no evidence.\n");
     write("large", &vec![0; 1024 * 1024 + 1]);
     std::fs::create_dir(scratch.path().join("folder")).unwrap();
+    #[cfg(feature = "measure")]
+    images(scratch);
+}
+
+/// Firmware and what goes with it, always the same.
+#[cfg(feature = "measure")]
+fn images(scratch: &Scratch) {
+    use super::measure::oracle::Image;
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    write("ovmf.fd", &Image::full().bytes());
+    write("ovmf-no-hashes.fd", &Image::without_hashes().bytes());
+    write("ovmf-no-metadata.fd", &Image { signature: [0; 4], ..Image::full() }.bytes());
+    write("zeroes.fd", &[0; 4096]);
+    write("kernel", b"a kernel");
+    write("initrd", b"an initrd");
+    write("cmdline", b"root=/dev/dm-0 quiet\n");
 }
 
 /// Mints a TDX guest, and one with each fault that a listing shows.

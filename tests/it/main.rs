@@ -19,6 +19,8 @@ mod floor;
 mod gpu;
 #[cfg(feature = "server")]
 mod identity;
+#[cfg(feature = "measure")]
+mod measure;
 #[cfg(feature = "sim")]
 mod mutation;
 #[cfg(feature = "sim")]

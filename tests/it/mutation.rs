@@ -137,9 +137,9 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let logs = [BootLog::direct(&boot), BootLog::grub(&boot)];
             logs.into_iter().map(|log| BootLog { area_len: 0, ..log }.bytes()).collect()
         }
-        "certificate" => vec![files().vek, files().ask, vendors.intel.root_der().to_vec()],
+        "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
         "collateral" => vec![collateral()],
-        "crl" => vec![files().crl, hex::decode(member("pck_crl")).unwrap()],
+        "crl" => vec![files().cpu.crl, hex::decode(member("pck_crl")).unwrap()],
         "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
         "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),
@@ -172,13 +172,14 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn reference_set() -> ReferenceSet {
     let event = EventValue {
         register: 2,
-        kind: EventType::IPL.0,
+        position: 0,
+        kind: EventType::IPL,
         digest: Digest::new([3; 48]),
         description: "kernel_cmdline".to_string(),
     };
     let values = TdxValues { rtmr1: Some(Digest::new([2; 48])), events: vec![event], ..TdxValues::default() };
     let now = Vendors::shared().unwrap().now;
-    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(values));
+    let mut set = ReferenceSet::new(now, vec![Input::of("event_log", b"log")], Values::Tdx(Box::new(values)));
     set.not_computed.push(NotComputed::new("mr_td", "no log has it"));
     set
 }

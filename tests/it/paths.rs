@@ -66,7 +66,7 @@ fn the_search_for_callers_finds_them() {
 fn a_debug_guest_is_refused_on_every_path() {
     let with = |change: Change| {
         let mut plan = Plan::in_order();
-        plan.machine.snp.policy |= 1 << 19;
+        plan.machine.cpu.snp.policy |= 1 << 19;
         change(&mut plan);
         judged(plan)
     };
@@ -94,12 +94,12 @@ fn a_debug_guest_is_refused_on_every_path() {
 #[test]
 fn the_first_fault_hides_no_other_and_what_is_missing_excuses_none() {
     let mut plan = Plan::in_order();
-    plan.machine.snp.reported_tcb = {
-        let mut tcb = plan.machine.chip.tcb;
+    plan.machine.cpu.snp.reported_tcb = {
+        let mut tcb = plan.machine.cpu.chip.tcb;
         tcb.microcode -= 1;
         Some(tcb.bytes(plan.vendors.amd.line))
     };
-    plan.machine.snp.vmpl = 2;
+    plan.machine.cpu.snp.vmpl = 2;
     plan.gpu_nonce = Some([9; 32]);
     plan.device().mig_instances = 1;
     plan.given = Some(Box::new(|given| {

@@ -58,14 +58,16 @@ impl Guest {
         let mut machine = Machine::new(Vendors::shared().unwrap(), 1).unwrap();
         let snp = policy.cpu.snp.as_ref().unwrap();
         match &snp.code {
-            CodeRules::Measurements { measurements } => machine.snp.measurement = *measurements[0].bytes(),
+            CodeRules::Measurements { measurements } => {
+                machine.cpu.snp.measurement = *measurements[0].bytes()
+            }
             CodeRules::IdKeys { id_key_digests, guest_svn_least } => {
-                machine.snp.id_key_digest = *id_key_digests[0].bytes();
-                machine.snp.guest_svn = *guest_svn_least;
+                machine.cpu.snp.id_key_digest = *id_key_digests[0].bytes();
+                machine.cpu.snp.guest_svn = *guest_svn_least;
             }
         }
         if let Some(host_data) = snp.workload.host_data.first() {
-            machine.snp.host_data = *host_data.bytes();
+            machine.cpu.snp.host_data = *host_data.bytes();
         }
         let instance = Ed25519Key::generate().unwrap().0;
         let key = policy.keys[0].to_string().replace('*', "one");
@@ -125,16 +127,16 @@ impl Guest {
             ("no", "keys") => self.head.keys.clear(),
             ("no", "crl") => self.with_crl = false,
             ("no", "rim") => self.with_rims = false,
-            ("no", "alias check") => self.machine.snp.platform_info &= !0x20,
+            ("no", "alias check") => self.machine.cpu.snp.platform_info &= !0x20,
             ("cpu", "unparsed") => self.cpu_parses = false,
-            ("debug", "") => self.machine.snp.policy |= 1 << 19,
-            ("vmpl", level) => self.machine.snp.vmpl = level.parse().unwrap(),
-            ("other", "measurement") => self.machine.snp.measurement[0] ^= 1,
-            ("other", "host data") => self.machine.snp.host_data[0] ^= 1,
+            ("debug", "") => self.machine.cpu.snp.policy |= 1 << 19,
+            ("vmpl", level) => self.machine.cpu.snp.vmpl = level.parse().unwrap(),
+            ("other", "measurement") => self.machine.cpu.snp.measurement[0] ^= 1,
+            ("other", "host data") => self.machine.cpu.snp.host_data[0] ^= 1,
             ("old", "tcb") => {
                 let vendors = Vendors::shared().unwrap();
                 let old = Tcb { snp: 0x16, ..Tcb::default() };
-                self.machine.chip = vendors.amd.chip([3; 64], old).unwrap();
+                self.machine.cpu.chip = vendors.amd.chip([3; 64], old).unwrap();
             }
             ("driver", version) => {
                 let vbios = self.machine.gpus[0].fields.vbios_text();
@@ -185,10 +187,10 @@ impl Guest {
     fn verify<F: Freshness>(&self, freshness: F, challenge: &[u8]) -> Ended<F> {
         let vendors = Vendors::shared().unwrap();
         let files = self.machine.endorsements(vendors, vendors.now).unwrap();
-        let crls: Vec<&[u8]> = if self.with_crl { vec![&files.crl] } else { Vec::new() };
+        let crls: Vec<&[u8]> = if self.with_crl { vec![&files.cpu.crl] } else { Vec::new() };
         let rims = files.rims.iter().filter(|_| self.with_rims);
         let given = Endorsements {
-            amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &crls),
+            amd: SnpEndorsements::from_bytes(&[&files.cpu.vek], &[], &crls),
             intel: IntelEndorsements::default(),
             nvidia: NvidiaEndorsements {
                 rims: rims.map(|(_, bytes)| Rim::parse(bytes).map(Untrusted::new)).collect(),
