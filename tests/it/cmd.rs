@@ -10,6 +10,7 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use claviger::sim::intel::{BootLog, DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
@@ -171,6 +172,17 @@ fn images(scratch: &Scratch) {
     write("ovmf-no-hashes.fd", &Image::without_hashes().bytes());
     write("ovmf-no-metadata.fd", &Image { signature: [0; 4], ..Image::full() }.bytes());
     write("zeroes.fd", &[0; 4096]);
+    let guest = TdxGuest::new(&Vendors::shared().unwrap().intel, PlatformTcb::default()).unwrap();
+    write("ccel.bin", &guest.boot_log());
+    write("quote.bin", &guest.quote(REPORT_DATA).unwrap());
+    let boot = DirectBoot { command_line: "init=/bin/sh", ..DirectBoot::default() };
+    write("ccel-other.bin", &BootLog::direct(&boot).bytes());
+    let mut altered = guest.boot.clone();
+    altered.events.last_mut().unwrap().data[0] ^= 1;
+    write("ccel-altered.bin", &altered.bytes());
+    write("runtime.json", &RuntimeLog { events: vec![RuntimeEvent::new("app-id", b"demo")] }.json());
+    write("sim-cmdline", format!("{}\n", DirectBoot::default().command_line).as_bytes());
+    write("sim-initrd", DirectBoot::default().initrd);
     write("kernel", b"a kernel");
     write("initrd", b"an initrd");
     write("cmdline", b"root=/dev/dm-0 quiet\n");
