@@ -119,3 +119,95 @@ impl Fields {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endorse::tcb_status::ComponentStatus;
+    use crate::wire::Code;
+
+    const GOOD: &str = concat!(
+        r#"{"id":"TD_QE","version":2,"issueDate":"2026-10-07T23:45:11Z","#,
+        r#""nextUpdate":"2026-11-06T23:45:11Z","tcbEvaluationDataNumber":20,"#,
+        r#""miscselect":"01000000","miscselectMask":"FFFFFFFF","#,
+        r#""attributes":"11000000000000000000000000000000","#,
+        r#""attributesMask":"FBFFFFFFFFFFFFFF0000000000000000","#,
+        r#""mrsigner":"DC9E2A7C6F948F17474E34A7FC43ED030F7C1563F1BABDDF6340C82E0E54A8C5","#,
+        r#""isvprodid":2,"tcbLevels":[{"tcb":{"isvsvn":4},"tcbDate":"2025-08-13T00:00:00Z","#,
+        r#""tcbStatus":"UpToDate"},{"tcb":{"isvsvn":2},"tcbDate":"2023-08-13T00:00:00Z","#,
+        r#""tcbStatus":"OutOfDateConfigurationNeeded","advisoryIDs":["INTEL-SA-00615"]}]}"#,
+    );
+
+    fn code(old: &str, new: &str) -> Code {
+        assert!(GOOD.contains(old), "{old}");
+        QeIdentity::parse(GOOD.replacen(old, new, 1).as_bytes()).unwrap_err().code()
+    }
+
+    #[test]
+    fn reads_every_field() {
+        let identity = QeIdentity::parse(GOOD.as_bytes()).unwrap();
+        assert_eq!(identity.window.to_string(), "2026-10-07T23:45:11Z to 2026-11-06T23:45:11Z");
+        assert_eq!((identity.evaluation, identity.isvprodid), (20, 2));
+        assert_eq!((identity.miscselect, identity.miscselect_mask), ([1, 0, 0, 0], [0xff; 4]));
+        assert_eq!(
+            (identity.attributes[0], identity.attributes_mask[0], identity.attributes_mask[8]),
+            (0x11, 0xfb, 0)
+        );
+        assert_eq!(identity.mrsigner.bytes()[..2], [0xdc, 0x9e]);
+        let levels: Vec<_> = identity.levels.iter().map(|level| (level.isvsvn, level.status)).collect();
+        assert_eq!(
+            levels,
+            [(4, ComponentStatus::UpToDate), (2, ComponentStatus::OutOfDateConfigurationNeeded)]
+        );
+        assert_eq!(identity.levels[1].advisories, ["INTEL-SA-00615"]);
+    }
+
+    #[test]
+    fn the_identity_of_another_enclave_has_its_own_code() {
+        for id in ["QE", "QVE", "td_qe", "TD_QE "] {
+            assert_eq!(code("TD_QE", id), Code::TdxQeIdentityKind, "{id}");
+        }
+        assert_eq!(code("\"version\":2", "\"version\":1"), Code::TdxQeIdentityKind);
+        assert_eq!(code("\"version\":2", "\"version\":4"), Code::TdxQeIdentityKind);
+        assert!(QeIdentity::parse(GOOD.replace("\"version\":2", "\"version\":3").as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn every_member_must_stand_in_its_form_and_once() {
+        for (old, new) in [
+            ("\"id\":\"TD_QE\",", ""),
+            ("\"version\":2,", ""),
+            ("\"issueDate\"", "\"issued\""),
+            ("\"nextUpdate\"", "\"next\""),
+            ("\"tcbEvaluationDataNumber\":20,", ""),
+            ("\"miscselect\":\"01000000\",", ""),
+            ("\"miscselectMask\"", "\"mask\""),
+            ("\"attributes\"", "\"flags\""),
+            ("\"attributesMask\"", "\"mask\""),
+            ("\"mrsigner\"", "\"signer\""),
+            ("\"isvprodid\":2,", ""),
+            ("\"tcbLevels\"", "\"levels\""),
+            ("\"isvprodid\":2", "\"isvprodid\":2,\"isvprodid\":2"),
+            ("\"isvprodid\":2", "\"isvprodid\":65536"),
+            ("\"isvsvn\":4", "\"isvsvn\":65536"),
+            ("\"isvsvn\":4", "\"isvsvn\":2"),
+            ("{\"isvsvn\":4}", "{}"),
+            ("01000000", "010000"),
+            ("DC9E", "DC"),
+            ("}]}", "}]}}"),
+        ] {
+            assert_eq!(code(old, new), Code::TdxQeIdentityMalformed, "{old} to {new}");
+        }
+        for status in ["SWHardeningNeeded", "ConfigurationAndSWHardeningNeeded", "Good"] {
+            assert_eq!(code("UpToDate", status), Code::TdxTcbStatusUnknown, "{status}");
+        }
+    }
+
+    #[test]
+    fn the_length_has_a_bound() {
+        let padded = |len: usize| format!("{GOOD}{}", " ".repeat(len - GOOD.len()));
+        assert!(QeIdentity::parse(padded(limits::TCB_INFO_LEN_MAX).as_bytes()).is_ok());
+        let long = QeIdentity::parse(padded(limits::TCB_INFO_LEN_MAX + 1).as_bytes());
+        assert_eq!(long.unwrap_err().code(), Code::TdxQeIdentityMalformed);
+    }
+}

@@ -95,11 +95,25 @@ impl Edit {
             }
             Self::Member { of } => document[of].as_str().unwrap().to_string(),
             Self::Replace { from, to } => text.replacen(from, to, 1),
-            Self::Respaced => text.replace(',', ", ").replace(':', ": "),
+            Self::Respaced => respaced(text),
         };
         assert_ne!(edited, text, "the edit of {name} edits nothing");
         document[name] = edited.into();
     }
+}
+
+/// Writes a space after each separator of a JSON text without escapes.
+fn respaced(text: &str) -> String {
+    let mut quoted = false;
+    let mut out = String::new();
+    for character in text.chars() {
+        quoted ^= character == '"';
+        out.push(character);
+        if !quoted && matches!(character, ',' | ':') {
+            out.push(' ');
+        }
+    }
+    out
 }
 
 impl Family {
@@ -210,7 +224,7 @@ impl Case {
             expected.sort();
             same(outcome, &expected.join(" "), &checks(document, outcome).join(" "));
         }
-        let status = document["claims"]["tcb"]["status"].as_str();
+        let status = document["claims"]["tcb_status"].as_str();
         same("TCB status", self.tcb.as_deref().unwrap_or("none"), status.unwrap_or("none"));
         if let Some(code) = &self.code {
             same("code", code, document["code"].as_str().unwrap_or("none"));

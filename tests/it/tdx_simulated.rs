@@ -97,7 +97,8 @@ fn of_collateral(fault: CollateralFault) -> Says {
         CollateralFault::PckRevoked => (Revocation, Code::TdxPckRevoked),
         CollateralFault::PlatformCaRevoked => (Revocation, Code::TdxPckCaRevoked),
         CollateralFault::PlatformStatus(status) => return of_status(status, false),
-        CollateralFault::QeIdentityOfSgx => (Identity, Code::TdxQeIdentityKind),
+        // It does not parse as one, so that there is no set.
+        CollateralFault::QeIdentityOfSgx => (Tcb, Code::TdxQeIdentityKind),
         CollateralFault::RootRevoked => (Revocation, Code::TdxRootRevoked),
         CollateralFault::TcbInfoOfSgx => (Tcb, Code::TdxTcbInfoKind),
         CollateralFault::TcbSignerRevoked => (Revocation, Code::TdxTcbSignerRevoked),
@@ -129,7 +130,13 @@ fn of_platform(fault: PlatformFault) -> Says {
         PlatformFault::PckExpired => (Validity, Code::CertificateExpired),
         PlatformFault::PckNotYet => (Validity, Code::CertificateNotYetValid),
         PlatformFault::PckSubject => (Chain, Code::TdxChainRules),
-        PlatformFault::PckUnderRoot => (Chain, Code::TdxChainSignature),
+        // And no list of the root's is about platforms.
+        PlatformFault::PckUnderRoot => {
+            return Says::Refused(vec![
+                (Chain, Code::TdxChainSignature),
+                (Revocation, Code::TdxPckCrlIssuer),
+            ]);
+        }
         PlatformFault::Unsupported => (Tcb, Code::TdxTcbNotSupported),
     };
     refused(name, code)
@@ -142,8 +149,9 @@ fn of_quote(fault: QuoteFault) -> Says {
             Signature,
             match part {
                 QuotePart::AttestationKey | QuotePart::Signature => Code::TdxSignatureInvalid,
-                QuotePart::QeAuthentication => Code::TdxQeBinding,
-                QuotePart::QeReport | QuotePart::QeSignature => Code::TdxQeSignatureInvalid,
+                // Its last byte, which is one of the report data.
+                QuotePart::QeAuthentication | QuotePart::QeReport => Code::TdxQeBinding,
+                QuotePart::QeSignature => Code::TdxQeSignatureInvalid,
             },
         ),
         QuoteFault::AttestationKeyUnbound => (Signature, Code::TdxQeBinding),

@@ -70,6 +70,9 @@ fn tdx_difference(case: &Case, manifest: &Value) -> Option<String> {
     }
     let status = expect["tcb_status"].as_str();
     match status {
+        // A revoked TCB is refused, and so is none that the claims show.
+        Some("Revoked") => (case.code.as_deref() != Some("tdx_tcb_revoked"))
+            .then(|| format!("the manifest says Revoked; code {:?}", case.code)),
         Some(status) if case.tcb.as_deref() != Some(status) => Some(format!("the manifest says {status}")),
         Some(_) | None => None,
     }

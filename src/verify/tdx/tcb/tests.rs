@@ -1,3 +1,5 @@
+//! The TCB of a platform: Intel's tables whole, and levels in any order.
+
 use super::*;
 
 const T: TcbStatus = TcbStatus::UpToDate;
