@@ -54,8 +54,8 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
-mod tdx_collateral;
 mod tdx;
+mod tdx_collateral;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 mod vectors;
