@@ -18,10 +18,12 @@ use crate::verify::{NvidiaEndorsements, Roots, Verifier, nvidia, snp};
 use crate::wire::text::foreign;
 use crate::wire::{UnixSeconds, Untrusted, limits};
 
+mod bundle;
 mod claims;
 mod list;
 mod tdx;
 
+use bundle::VerifyBundle;
 use tdx::VerifyTdx;
 
 /// The kinds of evidence.
@@ -36,6 +38,9 @@ pub enum Verify {
     /// Judge NVIDIA GPU evidence: a report with its chain, or an evidence list.
     #[command(after_help = GPU_HELP)]
     Gpu(VerifyGpu),
+    /// Judge a whole recorded request, exactly as the service would.
+    #[command(after_help = bundle::HELP)]
+    Bundle(VerifyBundle),
 }
 
 const SNP_HELP: &str = "\
@@ -125,6 +130,7 @@ impl Verify {
             Self::Snp(verify) => verify.run(),
             Self::Tdx(verify) => verify.run(),
             Self::Gpu(verify) => verify.run(),
+            Self::Bundle(verify) => verify.run(),
         }
     }
 }

@@ -94,6 +94,7 @@ impl Guest {
             run_dir: scratch.0.join("run"),
             retries: 2,
             timeout_s: 20,
+            save_bundle: None,
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };

@@ -11,7 +11,7 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
-use claviger::sim::intel::{PlatformTcb, TdxGuest};
+use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
@@ -192,6 +192,12 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write("collateral.json", &td.files(&vendors.intel).unwrap().collateral);
     write("ccel.bin", &td.boot_log());
     write("runtime.json", &td.runtime_log());
+    write("runtime-app.json", &RuntimeLog { events: vec![RuntimeEvent::new("app-id", b"demo")] }.json());
+    let mut altered = td.boot.clone();
+    altered.events.last_mut().unwrap().data[0] ^= 1;
+    write("ccel-altered.bin", &altered.bytes());
+    write("sim-cmdline", format!("{}\n", DirectBoot::default().command_line).as_bytes());
+    write("sim-initrd", DirectBoot::default().initrd);
     let write_faulty = |name: &str, fault: Fault| {
         let mut td = guest();
         fault.apply(&vendors.intel, &mut td, vendors.now).unwrap();

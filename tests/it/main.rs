@@ -7,6 +7,8 @@ mod agent;
 #[cfg(feature = "sim")]
 mod attacks;
 #[cfg(feature = "sim")]
+mod bundle;
+#[cfg(feature = "sim")]
 mod cmd;
 #[cfg(feature = "server")]
 mod custody;
