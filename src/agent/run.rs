@@ -1,7 +1,6 @@
 //! A run of the agent: ask, collect, send, check, deliver; again within bounds where nobody decided.
 
 use std::io::Write as _;
-use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;

@@ -129,9 +129,9 @@ fn a_request_in_order_would_be_granted_and_is_told_to_be_a_recording() {
 fn a_recording_is_denied_for_the_reasons_that_the_live_request_has() {
     let changes: [(&str, Change); 6] = [
         ("mig", |plan| plan.device().mig_instances = 1),
-        ("debug", |plan| plan.machine.snp.policy |= 1 << 19),
+        ("debug", |plan| plan.machine.cpu.snp.policy |= 1 << 19),
         ("nonce", |plan| plan.gpu_nonce = Some([9; 32])),
-        ("measurement", |plan| plan.machine.snp.measurement = [7; 48]),
+        ("measurement", |plan| plan.machine.cpu.snp.measurement = [7; 48]),
         ("report data", |plan| plan.report_data = Some([1; 64])),
         ("driver", |plan| plan.gpu().measurements[7] = [0xee; 48]),
     ];

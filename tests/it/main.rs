@@ -10,6 +10,7 @@ mod attacks;
 mod bundle;
 #[cfg(feature = "sim")]
 mod cmd;
+mod combined;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
@@ -56,8 +57,8 @@ mod store_sqlite;
 mod store_tampered;
 #[cfg(feature = "sim")]
 mod support;
-mod tdx_collateral;
 mod tdx;
+mod tdx_collateral;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 mod vectors;
