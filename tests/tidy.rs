@@ -293,7 +293,7 @@ const WORDS: &[Word] = &[
             ("govern", Free),
             ("release/attest.rs", Exactly(4)),
             ("release/lapse.rs", Exactly(1)),
-            ("release/standing.rs", Exactly(4)),
+            ("release/standing.rs", Exactly(5)),
             ("release/strangers.rs", Exactly(1)),
             // Sweeps what is over: nothing that a gate stands for.
             ("cli/serve.rs", Exactly(1)),

@@ -176,6 +176,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             Operation::Release | Operation::Renew => config.audience.clone(),
             Operation::End => None,
         };
+        let challenge = Challenge::parse(&answer.body)?;
         let event_log = match self.wish.operation {
             Operation::Release | Operation::Renew => self.devices.event_log()?,
             Operation::End => None,
@@ -195,7 +196,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             transport_key: self.instance.transport().public().to_vec(),
             event_log: None,
         };
-        let asked = Asked::new(Challenge::parse(&answer.body)?, head, event_log)?;
+        let asked = Asked::new(challenge, head, event_log)?;
         let (request, facts) = match self.wish.operation {
             Operation::Release | Operation::Renew => {
                 let (request, facts) = collect::collect(self.devices, &self.instance, &asked)?;

@@ -1,15 +1,19 @@
-//! `claviger measure`: reference values of an image before a guest of it runs, as a reference set.
+//! `claviger measure`: reference values of an image, from its files or from a guest's log, as a reference set.
+
+use std::path::Path;
 
 use clap::{Subcommand, ValueEnum};
 
 use super::output::word;
 use super::print::print;
 use super::{Failure, Status};
-use crate::policy::reference_set::{ReferenceSet, Values};
-use crate::wire::{Code, Digest};
+use crate::policy::reference_set::{EventValue, ReferenceSet, Values};
+use crate::wire::{Code, Digest, limits};
+use crate::workbench;
 
 mod files;
 mod snp;
+mod tdx;
 
 /// What is measured.
 #[derive(Subcommand)]
@@ -17,12 +21,16 @@ pub enum Measure {
     /// Compute the launch digest of an AMD SEV-SNP guest: MEASUREMENT of its reports.
     #[command(after_help = snp::HELP)]
     Snp(snp::MeasureSnp),
+    /// Compute the runtime registers of an Intel TDX guest from its event logs, and list the events.
+    #[command(after_help = tdx::HELP)]
+    Tdx(tdx::MeasureTdx),
 }
 
 impl Measure {
     pub fn run(self) -> Result<Status, Failure> {
         match self {
             Self::Snp(measure) => measure.run(),
+            Self::Tdx(measure) => measure.run(),
         }
     }
 }
@@ -41,6 +49,29 @@ pub enum SetFormat {
 /// Says what is wrong and what to do about it.
 fn refused(code: Code, what: &str) -> Failure {
     Failure::Usage(format!("{what} ({code})\nwhat to do: {}", code.hint()))
+}
+
+fn wrong(error: workbench::Error) -> Failure {
+    refused(error.code(), &error.to_string())
+}
+
+/// Reads the kernel's command line from `--append` or `--append-file`.
+///
+/// Errors: `Failure::Usage` naming what is wrong.
+fn command_line(append: Option<&str>, append_file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let text = match (append, append_file) {
+        (Some(text), _) => text.to_string(),
+        (None, Some(path)) => {
+            let bytes = files::read(path, limits::COMMAND_LINE_LEN_MAX + 2)?;
+            let text = String::from_utf8(bytes).map_err(|_| {
+                wrong(workbench::Error::CommandLine { what: "the file is not UTF-8".to_string() })
+            })?;
+            let line = text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+            line.unwrap_or(&text).to_string()
+        }
+        (None, None) => return Ok(None),
+    };
+    workbench::launch::command_line(&text).map(|text| Some(text.to_string())).map_err(wrong)
 }
 
 /// Prints a reference set.
@@ -62,6 +93,15 @@ fn page(set: &ReferenceSet, digest: Digest<32>) -> String {
     let (section, values) = values(&set.values);
     for (name, value) in &values {
         line(format!("{name:<12} {value}"));
+    }
+    if let Values::Tdx(tdx) = &set.values {
+        line("\nevents, by register and place:".to_string());
+        for event in &tdx.events {
+            let EventValue { register, position, kind, digest, description } = event;
+            line(format!("    rtmr{register} {position:>3}  {kind}"));
+            line(format!("        {digest}"));
+            line(format!("        {description}"));
+        }
     }
     line("\nmeasured from:".to_string());
     for input in &set.inputs {

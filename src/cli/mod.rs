@@ -31,6 +31,8 @@ mod files;
 mod init;
 #[cfg(any(feature = "agent", feature = "server"))]
 mod lockdown;
+#[cfg(feature = "verifier")]
+mod logs;
 #[cfg(feature = "measure")]
 mod measure;
 #[cfg(feature = "server")]

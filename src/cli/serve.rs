@@ -25,6 +25,8 @@ use crate::wire::txn::{StoreError, Transact as _};
 const TEND_S: u64 = 1;
 /// Looks between two notes of the log's newest checkpoint outside the database.
 const REMEMBER_BEATS: u64 = 5;
+/// Looks between two notes of how new the endorsements are.
+const MARK_BEATS: u64 = 5;
 /// Looks between two sweeps.
 const SWEEP_BEATS: u64 = 10;
 /// Looks between two warnings of certificates that end: an hour.
@@ -201,6 +203,7 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     if let Some(signed) = assemble::open(&service, seen).await? {
         memory.write(&signed)?;
     }
+    mark(&service, &mut Vec::new()).await;
     tasks.push(tokio::spawn(tend(service.clone(), memory, stopped)));
     Ok(Running {
         addresses,
@@ -219,6 +222,7 @@ async fn tend(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut beat: u64 = 0;
+    let mut older = Vec::new();
     warn(&service);
     loop {
         let stopping = tokio::select! {
@@ -239,6 +243,9 @@ async fn tend(
         if beat.is_multiple_of(SWEEP_BEATS) {
             sweep(&service).await;
         }
+        if beat.is_multiple_of(MARK_BEATS) {
+            mark(&service, &mut older).await;
+        }
         if beat.is_multiple_of(WARN_BEATS) {
             warn(&service);
         }
@@ -250,6 +257,19 @@ fn warn(service: &Service<Embedded>) {
     for ending in service.identity.ending(service.clock.now()) {
         let (role, not_after) = (ending.role.text(), ending.not_after);
         tracing::warn!(role, %not_after, "a certificate of the service ends; renew it with `identity certify`");
+    }
+}
+
+/// Notes how new the endorsements are, so that older ones are recognised later. What was `told` is not told again.
+async fn mark(service: &Arc<Service<Embedded>>, told: &mut Vec<String>) {
+    match crate::release::standing::mark(service).await {
+        Ok(older) => {
+            for item in older.iter().filter(|item| !told.contains(item)) {
+                tracing::error!(item, "an endorsement is older than what was in use before; it is not used");
+            }
+            *told = older;
+        }
+        Err(error) => tracing::warn!(%error, "how new the endorsements are was not noted"),
     }
 }
 

@@ -64,13 +64,13 @@ impl<'a> Json<'a> {
                 return Err(self.wrong("fewer members").into());
             }
             seen.push(name);
-            self.sign(':', "a colon")?;
+            self.symbol(':', "a colon")?;
             self.space();
             member(name, self)?;
             if self.leave('}') {
                 return Ok(());
             }
-            self.sign(',', "a comma or the end of the object")?;
+            self.symbol(',', "a comma or the end of the object")?;
         }
     }
 
@@ -96,7 +96,7 @@ impl<'a> Json<'a> {
             if self.leave(']') {
                 return Ok(items);
             }
-            self.sign(',', "a comma or the end of the list")?;
+            self.symbol(',', "a comma or the end of the list")?;
         }
     }
 
@@ -177,17 +177,17 @@ impl<'a> Json<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    fn sign(&mut self, sign: char, expected: &'static str) -> Result<(), NotJson> {
+    fn symbol(&mut self, symbol: char, expected: &'static str) -> Result<(), NotJson> {
         self.space();
-        if self.peek() != Some(sign) {
+        if self.peek() != Some(symbol) {
             return Err(self.wrong(expected));
         }
-        self.at += sign.len_utf8();
+        self.at += symbol.len_utf8();
         Ok(())
     }
 
-    fn enter(&mut self, sign: char, expected: &'static str) -> Result<(), NotJson> {
-        self.sign(sign, expected)?;
+    fn enter(&mut self, symbol: char, expected: &'static str) -> Result<(), NotJson> {
+        self.symbol(symbol, expected)?;
         self.depth += 1;
         match self.depth > limits::JSON_DEPTH_MAX {
             true => Err(self.wrong("less nesting")),
@@ -196,8 +196,8 @@ impl<'a> Json<'a> {
     }
 
     /// Goes out of an object or list if it ends here.
-    fn leave(&mut self, sign: char) -> bool {
-        let ends = self.sign(sign, "").is_ok();
+    fn leave(&mut self, symbol: char) -> bool {
+        let ends = self.symbol(symbol, "").is_ok();
         self.depth -= usize::from(ends);
         ends
     }

@@ -126,7 +126,17 @@ mod tests {
     use crate::endorse::tcb_status::ComponentStatus;
     use crate::wire::Code;
 
-    const GOOD: &str = r#"{"id":"TD_QE","version":2,"issueDate":"2026-10-07T23:45:11Z","nextUpdate":"2026-11-06T23:45:11Z","tcbEvaluationDataNumber":20,"miscselect":"01000000","miscselectMask":"FFFFFFFF","attributes":"11000000000000000000000000000000","attributesMask":"FBFFFFFFFFFFFFFF0000000000000000","mrsigner":"DC9E2A7C6F948F17474E34A7FC43ED030F7C1563F1BABDDF6340C82E0E54A8C5","isvprodid":2,"tcbLevels":[{"tcb":{"isvsvn":4},"tcbDate":"2025-08-13T00:00:00Z","tcbStatus":"UpToDate"},{"tcb":{"isvsvn":2},"tcbDate":"2023-08-13T00:00:00Z","tcbStatus":"OutOfDateConfigurationNeeded","advisoryIDs":["INTEL-SA-00615"]}]}"#;
+    const GOOD: &str = concat!(
+        r#"{"id":"TD_QE","version":2,"issueDate":"2026-10-07T23:45:11Z","#,
+        r#""nextUpdate":"2026-11-06T23:45:11Z","tcbEvaluationDataNumber":20,"#,
+        r#""miscselect":"01000000","miscselectMask":"FFFFFFFF","#,
+        r#""attributes":"11000000000000000000000000000000","#,
+        r#""attributesMask":"FBFFFFFFFFFFFFFF0000000000000000","#,
+        r#""mrsigner":"DC9E2A7C6F948F17474E34A7FC43ED030F7C1563F1BABDDF6340C82E0E54A8C5","#,
+        r#""isvprodid":2,"tcbLevels":[{"tcb":{"isvsvn":4},"tcbDate":"2025-08-13T00:00:00Z","#,
+        r#""tcbStatus":"UpToDate"},{"tcb":{"isvsvn":2},"tcbDate":"2023-08-13T00:00:00Z","#,
+        r#""tcbStatus":"OutOfDateConfigurationNeeded","advisoryIDs":["INTEL-SA-00615"]}]}"#,
+    );
 
     fn code(old: &str, new: &str) -> Code {
         assert!(GOOD.contains(old), "{old}");

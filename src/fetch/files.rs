@@ -94,7 +94,7 @@ fn shelve(into: &mut Endorsements, bytes: &[u8]) -> Result<(), String> {
         into.nvidia.rims.push(Ok(Untrusted::new(Rim::parse(bytes).map_err(say)?)));
         return Ok(());
     }
-    if bytes.trim_ascii_start().starts_with(b"{") {
+    if Collateral::is_json(bytes) {
         let set = Collateral::parse(bytes).map_err(say)?;
         into.intel.collateral.push(Ok(Untrusted::new(Arc::new(set))));
         return Ok(());
@@ -115,7 +115,10 @@ fn shelve(into: &mut Endorsements, bytes: &[u8]) -> Result<(), String> {
     } else if let Ok(answer) = OcspResponse::parse(bytes) {
         into.nvidia.ocsp.push(Ok(answer));
     } else {
-        return Err("neither a certificate, a revocation list, a RIM nor an OCSP answer".to_string());
+        return Err(
+            "neither a certificate, a revocation list, a set of collateral, a RIM nor an OCSP answer"
+                .to_string(),
+        );
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use crate::verify::endorsements::{Source, Wanted};
 /// Time between two looks, unless told otherwise.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A folder of files as vendors give them: VCEKs and the certificates above them, revocation lists, RIMs, OCSP answers.
+/// A folder of files as vendors give them: VCEKs and the certificates above them, revocation lists, sets of Intel's
+/// collateral, RIMs, OCSP answers.
 /// Names do not matter; content tells what a file is. One that is none of these is named in the log and left out.
 #[derive(Debug)]
 pub struct Folder {
@@ -176,5 +177,26 @@ mod tests {
         assert_eq!(count(&folder).await, 0);
         scratch.put("a.der");
         assert_eq!(count(&folder).await, 0);
+    }
+
+    #[cfg(feature = "sim")]
+    #[tokio::test]
+    async fn sets_of_collateral_are_shelved_and_others_named() {
+        let scratch = Scratch::new("collateral");
+        let folder = Folder::new(&scratch.0).every(Duration::ZERO);
+        let now = crate::wire::UnixSeconds::from_rfc3339("2026-11-30T12:00:00Z").unwrap();
+        let intel = crate::sim::intel::Intel::new(now).unwrap();
+        let set = crate::sim::intel::CollateralFields::right(now).unwrap().mint(&intel).unwrap();
+        fs::write(scratch.0.join("fmspc.json"), &set).unwrap();
+        fs::write(scratch.0.join("cut.json"), &set[..set.len() - 1]).unwrap();
+        fs::write(scratch.0.join("other.json"), b"{}").unwrap();
+        let given = folder.look().await;
+        assert_eq!(given.intel.collateral.len(), 1);
+        assert!(given.intel.collateral[0].is_ok() && !given.intel.picked);
+        let faults = folder.shelf.known().faults.clone();
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(
+            faults[0].starts_with("cut.json: expected ") && faults[1].starts_with("other.json: expected ")
+        );
     }
 }

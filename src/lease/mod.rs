@@ -9,6 +9,7 @@ pub mod redeem;
 
 pub use hold::{Held, Holding, Settled, end, hold, settle};
 pub use ports::{
-    Challenges, Claimed, Freeze, LeaseRow, LeaseState, Leases, Placement, Quotas, Spent, Standing, Subject,
+    Challenges, Claimed, Freeze, HighWater, LeaseRow, LeaseState, Leases, Marked, Placement, Quotas, Spent,
+    Standing, Subject,
 };
 pub use redeem::{Redeemed, Redemption, redeem};

@@ -5,6 +5,7 @@
 //! then sees what the earlier one committed. An `Err` means that the transaction must end without committing;
 //! the caller decides whether to try again. `now` is the time of the database (`audit::Ledger::now`).
 
+use crate::verify::tdx::marks::Reached;
 use crate::wire::ids::{KeyId, LeaseId, Pdi, TenantId};
 use crate::wire::txn::StoreError;
 use crate::wire::{Digest, UnixSeconds};
@@ -175,6 +176,25 @@ pub trait Quotas {
     /// Spends one from an account such as `attest/tenant/a` in the window that begins at `window`, up to
     /// `limit`.
     fn spend(&mut self, account: &str, window: UnixSeconds, limit: u64) -> Result<Spent, StoreError>;
+}
+
+/// How raising a mark came out.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// The mark stands where it stood, or higher than before.
+    AtLeast,
+    /// Something of the set is older than what was already seen; the mark stays.
+    RolledBack { item: &'static str },
+}
+
+/// High-water marks of endorsements: how new they were that this store ever saw in use.
+pub trait HighWater {
+    /// Raises the marks of an FMSPC to what verified collateral reached. What is judged by a set that is below them is
+    /// not decided.
+    ///
+    /// Errors: `RowTampered`, also if a mark was removed or put back from outside.
+    fn raise_mark(&mut self, reached: &Reached) -> Result<Marked, StoreError>;
 }
 
 /// What a release is asked of, for freezes.

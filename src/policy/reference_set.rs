@@ -10,12 +10,15 @@ use serde::Serialize;
 use super::document::displayed;
 use super::error::Error;
 use super::tree::{self, Node, Table};
+use crate::verify::terms::EventType;
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 /// The schema of this version.
 pub const SCHEMA: &str = "claviger.reference-set/1";
 
 const FIELDS: [&str; 7] = ["schema", "kind", "created", "settings", "inputs", "values", "not_computed"];
+/// The last place in a register: logs have fewer events than `EVENTS_MAX`.
+const POSITION_MAX: u64 = 2047;
 const SNP_VALUES: [&str; 1] = ["measurements"];
 const TDX_VALUES: [&str; 6] = ["mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "events"];
 
@@ -102,9 +105,11 @@ pub struct TdxValues {
 pub struct EventValue {
     /// The number of the runtime register, 0 to 3.
     pub register: u8,
-    /// The event type, as the log has it.
+    /// Its place among the events of its register, from 0.
+    pub position: usize,
+    /// The event type, as the log has it and as policies write it.
     #[serde(rename = "type")]
-    pub kind: u32,
+    pub kind: EventType,
     pub digest: Digest<48>,
     /// What it is in plain words, such as the name of the type; nothing is compared with it.
     pub description: String,
@@ -241,10 +246,11 @@ fn digest(node: &Node<'_>) -> Result<Digest<48>, Error> {
 }
 
 fn event(node: &Node<'_>) -> Result<EventValue, Error> {
-    let table = node.table(&["register", "type", "digest", "description"])?;
+    let table = node.table(&["register", "position", "type", "digest", "description"])?;
     Ok(EventValue {
         register: table.required("register")?.number(0..=3)?,
-        kind: table.required("type")?.number(0..=u64::from(u32::MAX))?,
+        position: table.required("position")?.number(0..=POSITION_MAX)?,
+        kind: table.required("type")?.parsed()?,
         digest: table.required("digest")?.parsed()?,
         description: table.required("description")?.words()?,
     })
@@ -267,9 +273,14 @@ mod tests {
     }
 
     fn tdx_set() -> ReferenceSet {
-        let description = "EV_EFI_VARIABLE_DRIVER_CONFIG".to_string();
-        let events =
-            vec![EventValue { register: 1, kind: 0x8000_0001, digest: Digest::new([3; 48]), description }];
+        let event = EventValue {
+            register: 1,
+            position: 2,
+            kind: EventType::VARIABLE_DRIVER_CONFIG,
+            digest: Digest::new([3; 48]),
+            description: "variable `SecureBoot`: 0x01".to_string(),
+        };
+        let events = vec![event];
         let values = TdxValues { rtmr0: Some(Digest::new([2; 48])), events, ..TdxValues::default() };
         ReferenceSet::new(created(), vec![Input::of("event_log", b"log")], Values::Tdx(Box::new(values)))
     }

@@ -13,7 +13,7 @@ use crate::audit::recorded::{Recorded, again};
 use crate::identity::Fresh;
 use crate::keys::Wrapped;
 use crate::keys::seal::unwrap_and_seal;
-use crate::lease::ports::{Spent, Standing as _};
+use crate::lease::ports::{Marked, Spent, Standing as _};
 use crate::lease::{Held, Holding, Redemption, hold, redeem};
 use crate::policy::decide::{Decision, Denied, Granted, without_policy};
 use crate::policy::in_force::Policies as _;
@@ -199,8 +199,26 @@ fn refuse<'t, T: ReleaseTx, C: Clock>(
         },
         Redemption::Over => return Err(Error::ChallengeOver),
     };
+    not_rolled_back(txn, claims)?;
     charge(txn, now, claims)?;
     Ok(deny(txn, desk, claims, denial)?)
+}
+
+/// Raises the marks of the endorsements that a request was judged by, and decides nothing by older ones: a folder that
+/// was put back is recognised by every replica and after every restart.
+///
+/// Errors: `Undecided`; then nothing is claimed and nothing recorded.
+fn not_rolled_back<T: ReleaseTx>(txn: &mut Txn<'_, T>, claims: &Claims<Fresh>) -> Result<(), Error> {
+    let reached = match claims.cpu() {
+        Some(Cpu::Tdx(tdx)) => tdx.reached,
+        Some(Cpu::Snp(_)) | None => None,
+    };
+    match reached.map(|reached| txn.ports().raise_mark(&reached)).transpose()? {
+        Some(Marked::RolledBack { .. }) => {
+            Err(Error::Undecided { codes: vec![Code::TdxCollateralRolledBack] })
+        }
+        Some(Marked::AtLeast) | None => Ok(()),
+    }
 }
 
 /// Charges a denial to its chip, before any rule of a tenant counts: whoever has one genuine chip can ask as often as
@@ -243,6 +261,7 @@ fn reserve_in<'t, T: ReleaseTx, C: Clock>(
     if txn.ports().security_epoch()? != epoch {
         return Err(Error::Moved);
     }
+    not_rolled_back(txn, claims)?;
     let wrapped = match wrapped(txn, &granted)? {
         Ok(wrapped) => wrapped,
         Err(code) => return refuse(txn, &granted, code, None, true),

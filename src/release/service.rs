@@ -13,7 +13,7 @@ use crate::identity::Identity;
 use crate::identity::challenge::Place;
 use crate::keys::custodian::Custodian;
 use crate::keys::ring::KeyRing;
-use crate::lease::ports::{Challenges, Leases, Quotas, Standing};
+use crate::lease::ports::{Challenges, HighWater, Leases, Quotas, Standing};
 use crate::policy::in_force::Policies;
 use crate::protocol::head::Plane;
 use crate::protocol::receipt::log_origin;
@@ -29,6 +29,7 @@ pub trait ReleaseTx:
     Transaction<Error = StoreError>
     + Ledger
     + Challenges
+    + HighWater
     + Leases
     + Quotas
     + Standing
@@ -42,6 +43,7 @@ impl<T> ReleaseTx for T where
     T: Transaction<Error = StoreError>
         + Ledger
         + Challenges
+        + HighWater
         + Leases
         + Quotas
         + Standing

@@ -3,7 +3,10 @@
 use super::service::{Ports, ReleaseTx, Service};
 use crate::audit::ledger::Ledger as _;
 use crate::audit::tree::NodeId;
+use crate::lease::ports::{HighWater as _, Marked};
+use crate::verify::endorsements::{Source as _, Wanted};
 use crate::wire::Digest;
+use crate::wire::time::Clock as _;
 use crate::wire::txn::{StoreError, Transact as _, Txn};
 
 /// Hashes of one full tile.
@@ -20,6 +23,28 @@ pub async fn probe<P: Ports>(service: &Service<P>) -> Result<(), StoreError> {
         Ok(txn.stage(()))
     });
     read.await
+}
+
+/// Raises the marks of all endorsements at hand, whether or not anybody asks for a key meanwhile; returns which items
+/// are older than what was seen before, a sentence each.
+///
+/// Errors: those of the store.
+pub async fn mark<P: Ports>(service: &Service<P>) -> Result<Vec<String>, StoreError> {
+    let given = service.source.gather(&Wanted::default()).await;
+    let all = service.verifier.reached(&given, service.clock.now());
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let marked = service.store.transact::<_, StoreError, _>(move |txn| {
+        let mut older = Vec::new();
+        for reached in &all {
+            if let Marked::RolledBack { item } = txn.ports().raise_mark(reached)? {
+                older.push(format!("{item} for FMSPC {}", hex::encode(reached.fmspc())));
+            }
+        }
+        Ok(txn.stage(older))
+    });
+    marked.await
 }
 
 /// Returns size and root of the log.

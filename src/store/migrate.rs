@@ -4,7 +4,7 @@ use super::sql::{Cells, Db, Value, corrupt};
 use crate::wire::txn::StoreError;
 
 /// The scripts, in order; a script's version is its place from 1 on. A published one never changes.
-const SCRIPTS: [&str; 1] = [include_str!("migrations/1.sql")];
+const SCRIPTS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// Brings the tables to this build's version, within the open transaction: all of it or nothing.
 ///

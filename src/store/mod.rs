@@ -7,6 +7,7 @@
 mod keys;
 mod leases;
 mod log;
+mod marks;
 mod migrate;
 mod registry;
 mod rows;

@@ -10,7 +10,7 @@ use crate::wire::txn::StoreError;
 use crate::wire::{Digest, UnixSeconds};
 
 /// The tenant under which the platform's own freezes stand.
-const PLATFORM: &str = "";
+pub(super) const PLATFORM: &str = "";
 
 /// What a store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Tx {
         )
     }
 
-    /// Returns a tenant's running digest over its approvers, freezes, keys and policies, checked against
+    /// Returns a tenant's running digest over its approvers, freezes, keys, marks and policies, checked against
     /// them; `None` where it never had any. Entries repeat it, so that a whole older state of the tenant is
     /// noticed too.
     ///
@@ -155,9 +155,14 @@ impl Tx {
             ("approvers", "SELECT tenant, mac FROM approvers WHERE tenant = $1"),
             ("freezes", "SELECT scope, subject, mac FROM freezes WHERE tenant = $1"),
             ("keys", "SELECT key, version, mac FROM keys WHERE tenant = $1"),
+            ("marks", "SELECT fmspc, mac FROM marks WHERE tenant = $1"),
             ("policies", "SELECT digest, mac FROM policies WHERE tenant = $1"),
         ] {
             let mut rows = self.db.rows(sql, vec![tenant.into()])?;
+            // Stores of before the table have digests without it.
+            if table == "marks" && rows.is_empty() {
+                continue;
+            }
             rows.sort();
             count += rows.len();
             transcript =

@@ -1,5 +1,7 @@
 //! Event logs: whether what was logged is what the quote's registers record.
 
+use super::part::Part;
+use super::tdx::Tdx;
 use crate::evidence;
 use crate::evidence::event_log::{EventLog, REGISTERS};
 use crate::protocol::message::CpuEvidence;
@@ -52,13 +54,28 @@ impl Logged {
         }
         let (boot, runtime) = (event_log.as_ref(), runtime_log.as_ref());
         let parsed = EventLog::parse(boot.map(|log| log.0.as_slice()), runtime.map(|log| log.0.as_slice()));
+        let (logged, check) = Self::replayed(parsed, quoted);
+        (logged, Some(check))
+    }
+
+    fn replayed(
+        parsed: Result<EventLog, evidence::Error>,
+        quoted: &[Digest<48>; REGISTERS],
+    ) -> (Self, Check) {
         let check = check(&parsed, quoted);
         let logged = match (parsed, check.outcome, check.code) {
             (Ok(log), Outcome::Pass, None) => Self::Replayed(log),
             (Ok(_) | Err(_), _, code) => Self::Refused(code.unwrap_or(Code::EventLogRegisterMismatch)),
         };
-        (logged, Some(check))
+        (logged, check)
     }
+}
+
+/// Adds to a quote the log that was given with it. A quote that did not parse has no registers to compare.
+pub fn beside(part: Part<Tdx>, parsed: Result<EventLog, evidence::Error>) -> (Part<Tdx>, Logged) {
+    let Some(tdx) = part.shown() else { return (part, Logged::Absent) };
+    let (logged, check) = Logged::replayed(parsed, &tdx.quote.report.rtmr);
+    (part.also(check), logged)
 }
 
 #[cfg(test)]

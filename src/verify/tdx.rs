@@ -20,6 +20,7 @@ pub mod tcb;
 use chain::Chain;
 pub use collateral::IntelEndorsements;
 use collateral::Platform;
+use marks::Reached;
 use tcb::Tcb;
 
 /// The checks without which no quote is authentic.
@@ -41,6 +42,8 @@ pub struct Tdx {
     pub pck: Option<Pck>,
     /// `None` if no authentic collateral that is in force rates the platform.
     pub tcb: Option<Tcb>,
+    /// How new the collateral is that it was judged by; `None` if something is wrong with it.
+    pub reached: Option<Reached>,
 }
 
 impl std::ops::Deref for Tdx {
@@ -101,7 +104,7 @@ pub fn assess(
         let read = Pck::from_certificate(&chain.leaf);
         read.map_err(|error| Check::fail(CheckName::Identity, error.code()).actual(error.to_string()))
     });
-    let (judged, tcb) = rated(roots, warm, given, now, &quote, chain.as_ref().ok(), pck.as_ref());
+    let (judged, tcb, reached) = rated(roots, warm, given, now, &quote, chain.as_ref().ok(), pck.as_ref());
     checks.extend(judged);
     checks.record(attributes::mode(&quote.report));
     checks.record(attributes::debug(&quote.report));
@@ -110,7 +113,7 @@ pub fn assess(
         must.push(CheckName::ReportData);
         checks.record(report_data(expected, &quote.report.report_data));
     }
-    Part::assessed(&must, checks, Tdx { quote, pck: pck.ok(), tcb })
+    Part::assessed(&must, checks, Tdx { quote, pck: pck.ok(), tcb, reached })
 }
 
 /// Judges what needs collateral: revocation, its own windows, which platform, enclave and module it is about, and the TCB.
@@ -122,7 +125,7 @@ fn rated(
     quote: &Quote,
     chain: Option<&Chain>,
     pck: Result<&Pck, &Check>,
-) -> (Checks, Option<Tcb>) {
+) -> (Checks, Option<Tcb>, Option<Reached>) {
     let mut checks = Checks::new();
     let platform = match (chain, pck) {
         (Some(chain), Ok(pck)) => Ok(Platform { leaf: &chain.leaf, ca: &chain.ca, pck }),
@@ -136,18 +139,18 @@ fn rated(
         (None, Ok(_)) => Err(Code::TdxPckMalformed),
     };
     let found = collateral::look_up(&roots.intel, warm, given, now, platform);
-    let speaks = found.speaks();
+    let (speaks, reached) = (found.speaks(), found.reached());
     checks.extend(found.checks);
     let (Some(set), Ok(pck)) = (found.set.filter(|_| speaks), pck) else {
         let code = checks.named(CheckName::Identity).and_then(|check| check.code);
         checks.record(Check::unknown(CheckName::Tcb, code.unwrap_or(Code::TdxCollateralMissing)));
-        return (checks, None);
+        return (checks, None, reached);
     };
     let enclave = identity::quoting_enclave(&quote.qe_report, &set.qe_identity);
     if enclave.code.is_some() {
         checks.record(unknown(CheckName::Tcb, &enclave));
         checks.record(enclave);
-        return (checks, None);
+        return (checks, None, reached);
     }
     let report = &quote.report;
     let state = tcb::State {
@@ -162,14 +165,14 @@ fn rated(
     match tcb::judge(&set.tcb_info, &set.qe_identity, &state) {
         Ok(tcb) => {
             checks.record(Check::pass(CheckName::Tcb));
-            (checks, Some(tcb))
+            (checks, Some(tcb), reached)
         }
         Err(refusal) => {
             let refused = refusal.check();
             // A module that is not Intel's reaches no level.
             checks.record(unknown(CheckName::Tcb, &refused));
             checks.record(refused);
-            (checks, None)
+            (checks, None, reached)
         }
     }
 }

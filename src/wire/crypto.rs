@@ -98,24 +98,33 @@ pub fn sha1_for_cert_id(parts: &[&[u8]]) -> Digest<20> {
     Digest::new(hash(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts))
 }
 
-/// SHA-256 of what comes in pieces, such as a large file.
-pub struct Sha256(digest::Context);
+/// A hash of what comes in pieces, such as a large file.
+pub struct Hasher<const N: usize>(digest::Context);
 
-impl Sha256 {
-    /// Starts with nothing.
-    #[expect(clippy::new_without_default, reason = "a digest of nothing is no default of anything")]
-    pub fn new() -> Self {
+impl Hasher<32> {
+    /// Starts SHA-256.
+    pub fn sha256() -> Self {
         Self(digest::Context::new(&digest::SHA256))
     }
+}
 
+impl Hasher<48> {
+    /// Starts SHA-384.
+    pub fn sha384() -> Self {
+        Self(digest::Context::new(&digest::SHA384))
+    }
+}
+
+impl<const N: usize> Hasher<N> {
     /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
     /// Returns the digest of everything added.
-    pub fn finish(self) -> Digest<32> {
-        let mut out = [0; 32];
+    pub fn finish(self) -> Digest<N> {
+        let mut out = [0; N];
+        // The lengths are those of the two functions above.
         out.copy_from_slice(self.0.finish().as_ref());
         Digest::new(out)
     }

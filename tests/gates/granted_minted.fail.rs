@@ -3,7 +3,7 @@
 
 use claviger::identity::Fresh;
 use claviger::policy::catalogue::Risk;
-use claviger::policy::document::{Binding, LeaseTerms, Selector};
+use claviger::policy::document::{Binding, Grade, LeaseTerms, Selector};
 use claviger::policy::{Granted, Reason, Support};
 use claviger::verify::{Claims, Verified};
 use claviger::wire::Digest;
@@ -14,12 +14,13 @@ pub struct Wish {
     selectors: Vec<Selector>,
     lease: LeaseTerms,
     binding: Binding,
+    grade: Grade,
     support: Support,
     risks: Vec<Risk>,
     warnings: Vec<Reason>,
 }
 
 pub fn mint(wish: Wish) -> Granted {
-    let Wish { claims, policy, selectors, lease, binding, support, risks, warnings } = wish;
-    Granted { claims, policy, selectors, lease, binding, support, risks, warnings, approvals: 0 }
+    let Wish { claims, policy, selectors, lease, binding, grade, support, risks, warnings } = wish;
+    Granted { claims, policy, selectors, lease, binding, grade, support, risks, warnings, approvals: 0 }
 }

@@ -11,6 +11,8 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::protocol::facts::Switch;
+use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
+use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
@@ -133,6 +135,7 @@ fn mint(scratch: &Scratch) {
     write("short.bin", &report[..1183]);
     let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
     write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
+    mint_td(vendors, scratch);
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
         json!({
@@ -201,4 +204,37 @@ fn images(scratch: &Scratch) {
     write("kernel", b"a kernel");
     write("initrd", b"an initrd");
     write("cmdline", b"root=/dev/dm-0 quiet\n");
+}
+
+/// Mints a TDX guest, and one with each fault that a listing shows.
+fn mint_td(vendors: &Vendors, scratch: &Scratch) {
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let guest = || TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
+    let td = guest();
+    let quote = td.quote(REPORT_DATA).unwrap();
+    write("intel-root.der", vendors.intel.root_der());
+    write("quote.bin", &quote);
+    write("quote.b64", STANDARD.encode(&quote).as_bytes());
+    write("quote-short.bin", &quote[..4000]);
+    write("collateral.json", &td.files(&vendors.intel).unwrap().collateral);
+    write("ccel.bin", &td.boot_log());
+    write("runtime.json", &td.runtime_log());
+    write("runtime-app.json", &RuntimeLog { events: vec![RuntimeEvent::new("app-id", b"demo")] }.json());
+    let mut altered = td.boot.clone();
+    altered.events.last_mut().unwrap().data[0] ^= 1;
+    write("ccel-altered.bin", &altered.bytes());
+    write("sim-cmdline", format!("{}\n", DirectBoot::default().command_line).as_bytes());
+    write("sim-initrd", DirectBoot::default().initrd);
+    let write_faulty = |name: &str, fault: Fault| {
+        let mut td = guest();
+        fault.apply(&vendors.intel, &mut td, vendors.now).unwrap();
+        write(&format!("{name}.bin"), &td.quote(REPORT_DATA).unwrap());
+        write(&format!("{name}.json"), &td.files(&vendors.intel).unwrap().collateral);
+        write(&format!("{name}-ccel.bin"), &td.boot_log());
+    };
+    write_faulty("td-debug", Fault::Td(TdFault::Attribute(0)));
+    write_faulty("td-older", Fault::Platform(PlatformFault::Older));
+    write_faulty("td-unsupported", Fault::Platform(PlatformFault::Unsupported));
+    write_faulty("td-stale", Fault::Collateral(CollateralFault::Dated(Item::TcbInfo, When::Past)));
+    write_faulty("td-other-boot", Fault::Log(LogFault::BootOther));
 }

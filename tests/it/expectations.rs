@@ -224,7 +224,7 @@ impl Case {
             expected.sort();
             same(outcome, &expected.join(" "), &checks(document, outcome).join(" "));
         }
-        let status = document["claims"]["tcb"]["status"].as_str();
+        let status = document["claims"]["tcb_status"].as_str();
         same("TCB status", self.tcb.as_deref().unwrap_or("none"), status.unwrap_or("none"));
         if let Some(code) = &self.code {
             same("code", code, document["code"].as_str().unwrap_or("none"));

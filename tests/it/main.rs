@@ -51,6 +51,8 @@ mod sim;
 mod snp;
 #[cfg(feature = "server")]
 mod store;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod store_marks;
 #[cfg(feature = "server")]
 mod store_sqlite;
 #[cfg(feature = "server")]
@@ -59,6 +61,8 @@ mod store_tampered;
 mod support;
 mod tdx;
 mod tdx_collateral;
+#[cfg(feature = "sim")]
+mod tdx_oracle;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 mod vectors;

@@ -250,7 +250,7 @@ fn the_measured_value_is_taken_by_a_policy_as_it_is_shown() {
     let after = after.split_once(']').unwrap().1;
     let policy =
         claviger::policy::Policy::parse(format!("{before}{}{after}", line.trim()).as_bytes()).unwrap();
-    let listed = serde_json::to_value(&policy.cpu.snp.unwrap().code).unwrap();
+    let listed = serde_json::to_value(&policy.cpu.snp.as_ref().unwrap().code).unwrap();
     assert_eq!(listed["measurements"][0], text.lines().next().unwrap().split_whitespace().last().unwrap());
 }
 

@@ -172,7 +172,8 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn reference_set() -> ReferenceSet {
     let event = EventValue {
         register: 2,
-        kind: EventType::IPL.0,
+        position: 0,
+        kind: EventType::IPL,
         digest: Digest::new([3; 48]),
         description: "kernel_cmdline".to_string(),
     };

@@ -13,6 +13,8 @@ use claviger::verify::verdict::{Verdict, most_telling};
 use claviger::verify::{NvidiaEndorsements, Roots, Verifier, Warm, nvidia, snp};
 use claviger::wire::{Checks, Untrusted, crypto, limits};
 
+mod tdx;
+
 /// How far apart the flipped bytes are where not every one is flipped.
 const STRIDE: usize = 17;
 const NONCE: [u8; 32] = [0x5a; 32];

@@ -18,7 +18,7 @@ use claviger::sim::{
 use claviger::wire::crypto::{self, P256Signature, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
 
-mod intel;
+pub mod intel;
 
 /// The folder above all families.
 fn vectors() -> Option<PathBuf> {

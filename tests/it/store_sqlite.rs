@@ -142,10 +142,10 @@ async fn what_is_no_store_of_ours_is_not_opened() {
     assert_eq!(refused("folder", 1).await, Some(Code::StoreUnavailable));
     // A newer build was here.
     let copy = place.copy("newer");
-    stranger(&copy).await.execute("INSERT INTO schema_versions (version) VALUES (2)").await.unwrap();
+    stranger(&copy).await.execute("INSERT INTO schema_versions (version) VALUES (3)").await.unwrap();
     assert_eq!(refused("newer", 1).await, Some(Code::StoreCorrupt));
     let copy = place.copy("gap");
-    stranger(&copy).await.execute("UPDATE schema_versions SET version = 3").await.unwrap();
+    stranger(&copy).await.execute("UPDATE schema_versions SET version = 4 WHERE version = 2").await.unwrap();
     assert_eq!(refused("gap", 1).await, Some(Code::StoreCorrupt));
     // Another store's meta row, under the same key.
     let other = Store::create(

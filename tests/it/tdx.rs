@@ -158,3 +158,66 @@ fn a_set_that_is_shared_is_verified_once_for_every_quote() {
     }
     assert_eq!(crypto::verifications().ecdsa_p256 - before, 6);
 }
+
+#[test]
+fn a_warm_and_a_cold_verdict_agree_on_every_case() {
+    let (Some(real), Some(synthetic)) = (Bench::open(), Bench::synthetic()) else { return };
+    let cases = real.manifest["cases"].as_array().unwrap();
+    let mut seen = 0;
+    for case in cases.iter().filter(|case| case["mutate"].is_null() && case["collateral_mutation"].is_null())
+    {
+        let id = case["id"].as_str().unwrap();
+        let bench = if case["root"] == "roots/synthetic_root.der" { &synthetic } else { &real };
+        let (quote, collateral, now) = bench.case(id);
+        let given = IntelEndorsements::picked(Some(&collateral));
+        let cold = assess(&bench.roots, &Warm::new(), &given, now, None, Quote::parse(&quote));
+        // The second time with everything remembered that was ever good.
+        for _ in 0..2 {
+            let warm = bench.assess(&quote, &collateral, now);
+            assert_eq!(warm.checks(), cold.checks(), "{id}");
+            assert_eq!(warm.is_authentic(), cold.is_authentic(), "{id}");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 77);
+}
+
+#[test]
+fn of_several_faults_every_one_shows() {
+    let Some(bench) = Bench::open() else { return };
+    let (quote, collateral, now) = bench.case("trustee-v4-debug@50806f-2026-03");
+    let mut document: Value = serde_json::from_slice(&collateral).unwrap();
+    let text = document["qe_identity"].as_str().unwrap().replace("\"isvprodid\":2", "\"isvprodid\":3");
+    document["qe_identity"] = text.into();
+    let mut altered = quote.clone();
+    // MRTD: the quote's own signature fails beside everything else.
+    altered[48 + 136] ^= 1;
+    let part = bench.assess(&altered, &serde_json::to_vec(&document).unwrap(), now.plus(365 * 86_400));
+    assert_eq!(
+        part.checks().with(Outcome::Fail).map(|check| (check.name, check.code.unwrap())).collect::<Vec<_>>(),
+        [
+            (CheckName::Signature, Code::TdxSignatureInvalid),
+            (CheckName::Validity, Code::TdxTcbInfoExpired),
+            (CheckName::Identity, Code::TdxQeIdentitySignature),
+            (CheckName::Debug, Code::TdxDebug),
+        ]
+    );
+    assert_eq!(outcome(&part, CheckName::Tcb), Outcome::Unknown);
+    assert!(part.shown().unwrap().tcb.is_none() && !part.is_authentic());
+}
+
+#[test]
+fn collateral_that_came_with_an_old_quote_says_that_its_platform_is_no_longer_rated() {
+    let Some(bench) = Bench::open() else { return };
+    let sample = "../public-reports/tdx/dcap-qvl__sample__tdx_quote_outdated_collateral.json";
+    let collateral = std::fs::read(bench.folder.join(sample)).unwrap();
+    let (quote, _, now) = bench.case("azure-v5-90c06f-outdated@90c06f-2026-02-azure");
+    let part = bench.assess(&quote, &collateral, now);
+    assert_eq!(
+        (failed(&part), most_telling(part.checks())),
+        (vec![CheckName::Tcb], Some(Code::TdxTcbNotSupported))
+    );
+    // Forty days after its windows the same set refuses for that too.
+    let part = bench.assess(&quote, &collateral, now.plus(70 * 86_400));
+    assert_eq!(failed(&part), [CheckName::Validity, CheckName::Tcb]);
+}

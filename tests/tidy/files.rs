@@ -117,11 +117,11 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// Texts that no file may hold: marks of unfinished work, paths of one machine, hosts of registries. `Cargo.lock`
+/// Texts that no file may hold: marks of unfinished work, paths of one machine, hosts of registries. A `Cargo.lock`
 /// names its registry by necessity.
 pub fn phrases(house: &House, phrases: &[&str]) -> Vec<String> {
     let sources = house.sources.iter().map(|file| (&file.path, &file.text));
-    let texts = house.texts.iter().filter(|(path, _)| *path != "Cargo.lock");
+    let texts = house.texts.iter().filter(|(path, _)| !path.ends_with("Cargo.lock"));
     let mut wrong = Vec::new();
     for (path, text) in sources.chain(texts) {
         for (number, line) in text.lines().enumerate() {

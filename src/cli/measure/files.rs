@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::refused;
-use crate::cli::Failure;
+use crate::cli::{Failure, complain};
 use crate::policy::reference_set::Input;
-use crate::wire::Code;
-use crate::wire::crypto::Sha256;
+use crate::wire::crypto::Hasher;
+use crate::wire::{Code, Digest};
 
 /// Bytes that are read at once.
 const PIECE_LEN: usize = 1024 * 1024;
@@ -55,9 +55,17 @@ pub fn read(path: &Path, len_max: usize) -> Result<Vec<u8>, Failure> {
 ///
 /// Errors: `Failure::Usage` naming the file.
 pub fn input(name: &str, path: &Path, len_max: u64) -> Result<Input, Failure> {
+    measured(name, path, len_max).map(|(input, _)| input)
+}
+
+/// Describes a file as `input` does, with its SHA-384.
+///
+/// Errors: `Failure::Usage` naming the file.
+pub fn measured(name: &str, path: &Path, len_max: u64) -> Result<(Input, Digest<48>), Failure> {
     let (mut file, expected) = open(path, len_max)?;
     let mut piece = vec![0; PIECE_LEN];
-    let (mut hash, mut len, mut told) = (Sha256::new(), 0_u64, 0_u64);
+    let (mut sha256, mut sha384) = (Hasher::sha256(), Hasher::sha384());
+    let (mut len, mut told) = (0_u64, 0_u64);
     loop {
         let read = file
             .read(&mut piece)
@@ -65,16 +73,18 @@ pub fn input(name: &str, path: &Path, len_max: u64) -> Result<Input, Failure> {
         // INVARIANT: `read` gives at most the length of its buffer.
         let taken = &piece[..read];
         if taken.is_empty() {
-            return Ok(Input { name: name.to_string(), len, sha256: hash.finish() });
+            let input = Input { name: name.to_string(), len, sha256: sha256.finish() };
+            return Ok((input, sha384.finish()));
         }
-        hash.update(taken);
+        sha256.update(taken);
+        sha384.update(taken);
         len = len.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
         if len > len_max {
             return Err(too_long(path, len_max));
         }
         if len / PROGRESS_EVERY > told {
             told = len / PROGRESS_EVERY;
-            eprintln!("measuring {name}: {len} of {expected} bytes");
+            complain(&format!("measuring {name}: {len} of {expected} bytes"));
         }
     }
 }

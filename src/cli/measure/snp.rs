@@ -7,12 +7,12 @@ use sev::error::MeasurementError;
 use sev::measurement::snp::{SnpMeasurementArgs, snp_calc_launch_digest};
 use sev::measurement::vmsa::{GuestFeatures, VMMType};
 
-use super::{SetFormat, files, refused, show};
+use super::{SetFormat, command_line, files, refused, show, wrong};
 use crate::cli::{Failure, Status, clock};
 use crate::policy::reference_set::{Input, NotComputed, ReferenceSet, SnpValues, Values};
 use crate::wire::text::foreign;
 use crate::wire::{Code, Digest, UnixSeconds, limits};
-use crate::workbench::{self, Firmware, Launch, Vmm};
+use crate::workbench::{Firmware, Launch, Vmm};
 
 pub const HELP: &str = "\
 The digest is that of a guest which QEMU (or the VMM named) starts with exactly these files and options. Each
@@ -80,7 +80,7 @@ impl MeasureSnp {
             None => clock::now()?,
         };
         let launch = self.launch()?;
-        let command_line = self.command_line()?;
+        let command_line = command_line(self.append.as_deref(), self.append_file.as_deref())?;
         let bytes = files::read(&self.ovmf, limits::FIRMWARE_LEN_MAX)?;
         let firmware = Firmware::parse(&bytes).map_err(wrong)?;
         if self.kernel.is_some() {
@@ -124,22 +124,6 @@ impl MeasureSnp {
         Launch::new(self.vcpus, &self.vcpu_type, vmm, features).map_err(wrong)
     }
 
-    fn command_line(&self) -> Result<Option<String>, Failure> {
-        let text = match (&self.append, &self.append_file) {
-            (Some(text), _) => text.clone(),
-            (None, Some(path)) => {
-                let bytes = files::read(path, limits::COMMAND_LINE_LEN_MAX + 2)?;
-                let text = String::from_utf8(bytes).map_err(|_| {
-                    wrong(workbench::Error::CommandLine { what: "the file is not UTF-8".to_string() })
-                })?;
-                let line = text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
-                line.unwrap_or(&text).to_string()
-            }
-            (None, None) => return Ok(None),
-        };
-        workbench::launch::command_line(&text).map(|text| Some(text.to_string())).map_err(wrong)
-    }
-
     /// Describes kernel and initrd.
     fn kernel_inputs(&self) -> Result<Vec<Input>, Failure> {
         let named = [
@@ -150,10 +134,6 @@ impl MeasureSnp {
             named.into_iter().filter_map(|(name, path, len_max)| Some((name, path.as_ref()?, len_max)));
         given.map(|(name, path, len_max)| files::input(name, path, len_max)).collect()
     }
-}
-
-fn wrong(error: workbench::Error) -> Failure {
-    refused(error.code(), &error.to_string())
 }
 
 fn vmm_name(vmm: Vmm) -> &'static str {

@@ -324,7 +324,7 @@ fn shown(claims: &Claims<Replayed>) -> Value {
         },
         "cpu": match claims.cpu() {
             Some(Cpu::Snp(snp)) => claims::snp(snp),
-            Some(Cpu::Tdx(tdx)) => claims::tdx(tdx),
+            Some(Cpu::Tdx(tdx)) => claims::tdx(tdx, claims.log()),
             None => Value::Null,
         },
         "gpus": gpus,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::evidence::snp::{Cpuid, Tcb};
+use crate::verify::event_log::Logged;
 use crate::verify::gpu::Gpu;
 use crate::verify::snp::Snp;
 use crate::verify::tdx::Tdx;
@@ -44,9 +45,13 @@ fn tcb(tcb: &Tcb) -> String {
 }
 
 /// The claims of a TDX quote, of its platform's certificate, and of what Intel says of its TCB.
-pub fn tdx(tdx: &Tdx) -> Value {
+///
+/// Of an event log the number of events of each register, if it replays into them.
+pub fn tdx(tdx: &Tdx, logged: &Logged) -> Value {
     let report = &tdx.quote.report;
     let [rtmr0, rtmr1, rtmr2, rtmr3] = &report.rtmr;
+    let (pck, tcb) = (tdx.pck.as_ref(), tdx.tcb.as_ref());
+    let configuration = pck.and_then(|pck| pck.configuration);
     json!({
         "kind": "tdx",
         "version": tdx.quote.version.number(),
@@ -63,28 +68,28 @@ pub fn tdx(tdx: &Tdx) -> Value {
         "mr_owner": report.mr_owner,
         "mr_owner_config": report.mr_owner_config,
         "mr_service_td": report.mr_service_td,
+        "events": match logged {
+            Logged::Replayed(log) => json!([0, 1, 2, 3].map(|register| log.of_register(register).count())),
+            Logged::Absent | Logged::Refused(_) => Value::Null,
+        },
         "report_data": hex::encode(report.report_data),
         "tee_tcb_svn": hex::encode(report.tee_tcb_svn),
         "tee_tcb_svn_2": report.tee_tcb_svn_2.map(hex::encode),
         "mr_seam": report.mr_seam,
         "qe_isv_svn": tdx.quote.qe_report.isv_svn,
-        "platform": tdx.pck.as_ref().map(|pck| json!({
-            "fmspc": hex::encode(pck.fmspc),
-            "pceid": hex::encode(pck.pceid),
-            "ppid": hex::encode(pck.ppid),
-            "cpu_svn": hex::encode(pck.components),
-            "pce_svn": pck.pcesvn,
-            "instance_id": pck.instance_id.map(hex::encode),
-            "dynamic_platform": pck.configuration.map(|known| known.dynamic_platform),
-            "cached_keys": pck.configuration.map(|known| known.cached_keys),
-            "smt_enabled": pck.configuration.map(|known| known.smt_enabled),
-        })),
-        "tcb": tdx.tcb.as_ref().map(|tcb| json!({
-            "status": tcb.status.text(),
-            "date": tcb.date.to_string(),
-            "advisories": tcb.advisories,
-            "evaluation_data_number": tcb.evaluation,
-        })),
+        "fmspc": pck.map(|pck| hex::encode(pck.fmspc)),
+        "pceid": pck.map(|pck| hex::encode(pck.pceid)),
+        "ppid": pck.map(|pck| hex::encode(pck.ppid)),
+        "cpu_svn": pck.map(|pck| hex::encode(pck.components)),
+        "pce_svn": pck.map(|pck| pck.pcesvn),
+        "platform_instance_id": pck.and_then(|pck| pck.instance_id).map(hex::encode),
+        "dynamic_platform": configuration.map(|known| known.dynamic_platform),
+        "cached_keys": configuration.map(|known| known.cached_keys),
+        "smt_enabled": configuration.map(|known| known.smt_enabled),
+        "tcb_status": tcb.map(|tcb| tcb.status.text()),
+        "tcb_date": tcb.map(|tcb| tcb.date.to_string()),
+        "tcb_advisories": tcb.map(|tcb| &tcb.advisories),
+        "tcb_evaluation_data_number": tcb.map(|tcb| tcb.evaluation),
     })
 }
 

@@ -5,24 +5,26 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::super::logs::Logs;
 use super::super::output::{Judged, in_order};
 use super::super::{Failure, Status, files};
 use super::{Circumstances, claims};
 use crate::evidence::tdx::Quote;
 use crate::policy::view::TdxView;
 use crate::policy::{Appraisal, appraise_tdx_default};
+use crate::verify::Warm;
+use crate::verify::event_log::{self, Logged};
 use crate::verify::tdx::{self, IntelEndorsements};
-use crate::verify::{Part, Roots, Warm};
-use crate::wire::UnixSeconds;
 
 pub const HELP: &str = "\
 The quote may be binary, hex or base64. The collateral is a JSON object of texts: tcb_info, qe_identity, pck_crl,
 root_ca_crl with signatures and issuer chains, as quote verification libraries exchange it. The verdict speaks of
 authenticity: verified, refused, or undecided where no collateral was given. The appraisal speaks of acceptability
 under the strict defaults: a TCB that is up to date, and attributes under which a TD is trusted.
+Take the collateral from Intel and not from the guest: an older set that is inside its window is not found out here.
 
 Example:
-  claviger verify tdx --quote quote.bin --collateral collateral.json --report-data \"$DATA\"
+  claviger verify tdx --quote quote.bin --collateral collateral.json --event-log ccel.bin --report-data \"$DATA\"
 
 Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
 
@@ -34,6 +36,10 @@ pub struct VerifyTdx {
     /// Intel's collateral for the FMSPC of the platform. Without it nobody knows what the TCB is worth.
     #[arg(long, value_name = "FILE")]
     collateral: Option<PathBuf>,
+    /// An event log of the guest: the data of the ACPI table CCEL, or the runtime log as a JSON list or in an object as
+    /// `event_log`. Repeatable, once for each kind; together they must replay into the registers.
+    #[arg(long, value_name = "FILE")]
+    event_log: Vec<PathBuf>,
     /// The 64 bytes that the report data must be, as 128 hex digits. Without it, freshness is not judged.
     #[arg(long, value_name = "HEX")]
     report_data: Option<String>,
@@ -54,9 +60,15 @@ impl VerifyTdx {
             Some(path) => Some(files::read(path)?),
             None => None,
         };
-        let part = assess(&roots, now, expected.as_ref(), &quote, collateral.as_deref());
+        let log = Logs::read(&self.event_log)?.parse();
+        let given = IntelEndorsements::picked(collateral.as_deref());
+        let part = tdx::assess(&roots, &Warm::new(), &given, now, expected.as_ref(), Quote::parse(&quote));
+        let (part, logged) = match log {
+            Some(parsed) => event_log::beside(part, parsed),
+            None => (part, Logged::Absent),
+        };
         let judged = Judged {
-            claims: part.shown().map_or_else(|| json!({}), claims::tdx),
+            claims: part.shown().map_or_else(|| json!({}), |tdx| claims::tdx(tdx, &logged)),
             checks: in_order(part.checks()),
             appraisal: match part.shown() {
                 Some(tdx) => appraise_tdx_default(&TdxView::of(tdx), part.checks(), now),
@@ -69,15 +81,4 @@ impl VerifyTdx {
         judged.print(self.circumstances.format)?;
         Ok(judged.status())
     }
-}
-
-fn assess(
-    roots: &Roots,
-    now: UnixSeconds,
-    expected: Option<&[u8; 64]>,
-    quote: &[u8],
-    collateral: Option<&[u8]>,
-) -> Part<tdx::Tdx> {
-    let given = IntelEndorsements::picked(collateral);
-    tdx::assess(roots, &Warm::new(), &given, now, expected, Quote::parse(quote))
 }

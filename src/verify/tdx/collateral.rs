@@ -1,8 +1,8 @@
 //! Intel's collateral: which set speaks for a platform, whether Intel signed it, and what it revokes.
 //!
-//! Several sets for one FMSPC: those count that Intel signed, that are inside their windows, that are not below the marks
-//! and whose lists are of the platform's CA. Of these the one of the latest recovery is used, then the one with the newest
-//! items; which file it came in does not matter. What any set with good signatures revokes stays revoked.
+//! Several sets for one FMSPC: those count that Intel signed, that are inside their windows, that are not below the
+//! marks and whose lists are of the platform's CA. Of these the one of the latest recovery is used, then the one with
+//! the newest items; which file it came in does not matter. What any set with good signatures revokes stays revoked.
 
 use std::sync::Arc;
 
@@ -58,19 +58,26 @@ pub struct Found<'g> {
     pub checks: Checks,
     /// Whether every signature of the set is good.
     signed: bool,
+    /// Whether nothing at all is wrong with the set.
+    sound: bool,
 }
 
 impl Found<'_> {
-    /// Tells whether the set may rate the platform: Intel signed all of it, and it is about this FMSPC and PCEID. What is
-    /// outside its window still says what it said then, beside a `validity` that failed.
+    /// Tells whether the set may rate the platform: Intel signed all of it, and it is about this FMSPC and PCEID. What
+    /// is outside its window still says what it said then, beside a `validity` that failed.
     pub(super) fn speaks(&self) -> bool {
         let about = |check: &Check| check.outcome == Outcome::Pass;
         self.signed && self.checks.named(CheckName::Identity).is_some_and(about)
     }
+
+    /// Returns how new the set is, if nothing is wrong with it.
+    pub(super) fn reached(&self) -> Option<Reached> {
+        self.set.filter(|_| self.sound).map(|set| Reached::of(set))
+    }
 }
 
-/// Finds the set for a platform and verifies it. Signatures are remembered by the digest of the set and the root; windows,
-/// marks and revocation are judged each time.
+/// Finds the set for a platform and verifies it. Signatures are remembered by the digest of the set and the root;
+/// windows, marks and revocation are judged each time.
 ///
 /// `platform` is an error's code where the quote has no certificates to speak of.
 pub fn look_up<'g>(
@@ -89,6 +96,7 @@ pub fn look_up<'g>(
     let best = candidates(root, warm, given, now, platform.ok()).max_by(|a, b| a.rank().cmp(&b.rank()));
     let counts = |best: &&Candidate<'g>| given.picked || (platform.is_ok() && best.faults.list().is_empty());
     let set = best.as_ref().filter(counts).map(|best| best.set);
+    let sound = platform.is_ok() && best.as_ref().is_some_and(|best| best.faults.list().is_empty());
     let signed = set.is_some_and(|set| signatures(root, warm, set).is_ok());
     revoked(root, warm, given, platform.ok(), set, &mut checks);
     let of_platform = [CheckName::Identity, CheckName::Revocation];
@@ -121,7 +129,7 @@ pub fn look_up<'g>(
             open.for_each(|name| checks.record(Check::unknown(name, code)));
         }
     }
-    Found { set, checks, signed }
+    Found { set, checks, signed, sound }
 }
 
 /// Returns what the sets in use have reached: for each FMSPC the one that counts, if any. Marks are raised from nothing
@@ -404,8 +412,12 @@ fn fits(set: &Collateral, platform: Platform<'_>) -> Vec<Check> {
     if set.pck_crl.issuer() != leaf.issuer || set.pck_crl_chain.signer.key != ca.key {
         faults.push(
             Check::fail(CheckName::Revocation, Code::TdxPckCrlIssuer)
-                .expected(format!("a list of {}", foreign(&leaf.issuer_cn)))
-                .actual(format!("a list of {}", foreign(&set.pck_crl_chain.signer.subject_cn))),
+                .expected(format!("a list of {}, SHA-256 {}", foreign(&leaf.issuer_cn), ca.fingerprint()))
+                .actual(format!(
+                    "a list of {}, SHA-256 {}",
+                    foreign(&set.pck_crl_chain.signer.subject_cn),
+                    set.pck_crl_chain.signer.fingerprint()
+                )),
         );
     }
     faults

@@ -51,8 +51,8 @@ impl Heights {
         items.into_iter().find(|(below, _)| *below).map(|(_, item)| item)
     }
 
-    /// Returns the order in which sets of one FMSPC are preferred: the later recovery, by the lower of both numbers as it
-    /// is judged, then the newer items.
+    /// Returns the order in which sets of one FMSPC are preferred: the later recovery, by the lower of both numbers as
+    /// it is judged, then the newer items.
     pub(super) fn rank(&self) -> (u32, Height, Height, UnixSeconds, UnixSeconds) {
         let evaluation = self.tcb_info.evaluation.min(self.qe_identity.evaluation);
         (evaluation, self.tcb_info, self.qe_identity, self.pck_crl, self.root_crl)

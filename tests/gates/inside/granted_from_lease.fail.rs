@@ -4,7 +4,7 @@
 
 use crate::identity::Fresh;
 use crate::policy::catalogue::Risk;
-use crate::policy::document::{Binding, LeaseTerms, Selector};
+use crate::policy::document::{Binding, Grade, LeaseTerms, Selector};
 use crate::policy::{Granted, Reason, Support};
 use crate::verify::{Claims, Verified};
 use crate::wire::Digest;
@@ -15,12 +15,13 @@ pub struct Wish {
     selectors: Vec<Selector>,
     lease: LeaseTerms,
     binding: Binding,
+    grade: Grade,
     support: Support,
     risks: Vec<Risk>,
     warnings: Vec<Reason>,
 }
 
 pub fn mint(wish: Wish) -> Granted {
-    let Wish { claims, policy, selectors, lease, binding, support, risks, warnings } = wish;
-    Granted { claims, policy, selectors, lease, binding, support, risks, warnings, approvals: 0 }
+    let Wish { claims, policy, selectors, lease, binding, grade, support, risks, warnings } = wish;
+    Granted { claims, policy, selectors, lease, binding, grade, support, risks, warnings, approvals: 0 }
 }

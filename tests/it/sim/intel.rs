@@ -23,7 +23,7 @@ fn guest() -> TdxGuest {
 }
 
 /// Collateral as the independent verifier takes it.
-fn collateral(bytes: &[u8]) -> QuoteCollateralV3 {
+pub fn collateral(bytes: &[u8]) -> QuoteCollateralV3 {
     let object: Value = serde_json::from_slice(bytes).unwrap();
     let text = |name: &str| object[name].as_str().unwrap().to_string();
     let bytes = |name: &str| hex::decode(text(name)).unwrap();

@@ -1,3 +1,5 @@
+//! The TCB of a platform: Intel's tables whole, and levels in any order.
+
 use super::*;
 
 const T: TcbStatus = TcbStatus::UpToDate;
@@ -225,7 +227,8 @@ fn dates_are_the_oldest_advisories_the_union_and_the_evaluation_the_lower() {
 fn no_level_is_not_out_of_date() {
     let good = ComponentStatus::UpToDate;
     let (info, identity) = (info(T, good), identity(good));
-    let cases: [(fn(&mut Own), &str); 6] = [
+    type Change = fn(&mut Own);
+    let cases: [(Change, &str); 6] = [
         (|own| own.components[0] = 3, "tdx_tcb_not_supported"),
         (|own| own.components[1] = 3, "tdx_tcb_not_supported"),
         (|own| own.pcesvn = 10, "tdx_tcb_not_supported"),
