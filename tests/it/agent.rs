@@ -167,6 +167,28 @@ fn nothing_comes_of(service: &Service, server: &Server) -> Code {
 }
 
 #[test]
+fn what_is_sent_is_kept_byte_for_byte_where_the_configuration_says() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let seen = sent.clone();
+    let (service, server) = scripted(move |service, request| {
+        *seen.lock().unwrap() = request.body.clone();
+        Response::json(200, &two_keys(service, request))
+    });
+    let mut guest = Guest::new(&service, &server);
+    let path = guest.scratch.0.join("bundle.json");
+    std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
+    guest.config.save_bundle = Some(path.clone());
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    let kept = std::fs::read(&path).unwrap();
+    assert_eq!(kept, *sent.lock().unwrap());
+    assert!(serde_json::from_slice::<claviger::protocol::message::AttestRequest>(&kept).is_ok());
+    // A place that takes no file stops the request before it is sent.
+    guest.config.save_bundle = Some(guest.scratch.0.join("nowhere/bundle.json"));
+    guest.config.retries = 0;
+    assert_eq!(guest.run().code(), Some(Code::AgentConfigInvalid));
+}
+
+#[test]
 fn a_grant_is_delivered_as_closed_files() {
     let (service, server) = granting();
     let mut guest = Guest::new(&service, &server);
