@@ -55,7 +55,8 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
     }
 }
 
-/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but noise.
+/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but
+/// noise.
 #[test]
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
