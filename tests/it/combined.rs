@@ -111,7 +111,7 @@ fn a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alon
     refused_for_its_binding_alone(&document, "Tinfoil's");
     assert_eq!(named(&document, "cpu", "pass"), QUOTE);
     assert_eq!(named(&document, "cpu", "unknown"), Vec::<&str>::new());
-    assert_eq!(document["claims"]["cpu"]["tcb"]["status"], "UpToDate");
+    assert_eq!(document["claims"]["cpu"]["tcb_status"], "UpToDate");
     gpu_in_order(&document);
     println!("combined tinfoil: 1 of 1");
 }
