@@ -251,10 +251,16 @@ pub fn check_lines(page: &mut String, check: &Check) {
     }
 }
 
-/// Writes claims, a line each.
-pub fn claim_lines(page: &mut String, claims: &Value) {
-    let Some(claims) = claims.as_object().filter(|claims| !claims.is_empty()) else { return };
-    page.push_str("\nclaims, as the evidence states them:\n");
+fn claim_lines(page: &mut String, claims: &Value) {
+    if claims.as_object().is_some_and(|claims| !claims.is_empty()) {
+        page.push_str("\nclaims, as the evidence states them:\n");
+        claim_rows(page, claims);
+    }
+}
+
+/// Writes the claims of one piece of evidence, a line each.
+pub fn claim_rows(page: &mut String, claims: &Value) {
+    let Some(claims) = claims.as_object() else { return };
     let width = claims.keys().map(String::len).max().unwrap_or(0);
     for (name, value) in claims {
         match value {

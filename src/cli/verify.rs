@@ -20,6 +20,7 @@ use crate::wire::{UnixSeconds, Untrusted, limits};
 
 mod bundle;
 mod claims;
+mod foreign;
 mod list;
 mod tdx;
 
@@ -70,7 +71,8 @@ pub struct Circumstances {
     /// The time to judge at, such as 2026-11-30T12:00:00Z (RFC 3339); now if not given.
     #[arg(long, value_name = "RFC3339")]
     at: Option<String>,
-    /// A certificate that replaces the pinned one of its name, for test evidence; the output says so. Repeatable.
+    /// A certificate that replaces the pinned one of its name, for test evidence, or a folder of such; the output says
+    /// so. Repeatable.
     #[arg(long, value_name = "FILE")]
     root: Vec<PathBuf>,
     /// The form of the output.
@@ -245,9 +247,9 @@ impl Circumstances {
             .map_err(|error| Failure::Usage(format!("a compiled-in root does not parse: {error}")))?;
         let mut given = Vec::new();
         let mut notes = Vec::new();
-        for path in &self.root {
+        for path in files::listed(&self.root)? {
             let wrong = |what: String| Failure::Usage(format!("--root {}: {what}", path.display()));
-            let bytes = files::read_binary(path)?;
+            let bytes = files::read_binary(&path)?;
             let parsed = match pem::is_pem(&bytes) {
                 true => Certificate::list_from_pem(&bytes, limits::GPU_CHAIN_LEN_MAX * 4),
                 false => Certificate::from_der(&bytes).map(|certificate| vec![certificate]),

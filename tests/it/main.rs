@@ -10,6 +10,7 @@ mod attacks;
 mod bundle;
 #[cfg(feature = "sim")]
 mod cmd;
+mod combined;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]

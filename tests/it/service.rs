@@ -9,6 +9,7 @@ mod leases;
 mod redeem;
 mod risk;
 mod rollback;
+mod tdx;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

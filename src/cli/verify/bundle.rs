@@ -7,16 +7,23 @@ use serde_json::{Value, json};
 
 use super::super::output::{self, Format, in_order};
 use super::super::{Failure, Status, files};
+use super::foreign::{self, Foreign};
 use super::{Circumstances, claims};
+use crate::evidence::tdx::Quote;
 use crate::fetch::files as shelf;
 use crate::identity::Replayed;
 use crate::policy::appraise::Status as AppraisalStatus;
-use crate::policy::view::View;
-use crate::policy::{Appraisal, Decision, Policy, Reason, appraise, appraise_default};
+use crate::policy::view::{GpuView, TdxView, View};
+use crate::policy::{
+    Appraisal, Decision, Policy, Reason, appraise, appraise_default, appraise_gpu_default,
+    appraise_tdx_default,
+};
 use crate::release::Recording;
+use crate::verify::event_log::Logged;
+use crate::verify::ocsp::Hold;
 use crate::verify::verdict::{Verdict, most_telling};
-use crate::verify::{Claims, Cpu, Ended, Endorsements, Subject, Verifier};
-use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
+use crate::verify::{Claims, Cpu, Ended, Endorsements, Subject, Verifier, Warm, nvidia, tdx};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, crypto};
 
 mod page;
 
@@ -64,17 +71,26 @@ impl VerifyBundle {
             None => Endorsements::default(),
         };
         let format = self.circumstances.format;
+        let verifier = Verifier::new(roots);
+        let document = serde_json::from_slice::<Value>(&body).ok();
+        if let Some(read) = document.as_ref().and_then(foreign::read) {
+            let bundle = read.map_err(|what| Failure::at(&self.bundle, what))?;
+            return show(&of_others(&bundle, policy.is_some(), &given, &verifier, now, notes), format);
+        }
         let recording = match Recording::read(&body) {
             Ok(recording) => recording,
             Err(error) => return unreadable(error.code(), &error.to_string(), notes, format),
         };
-        let judged = judge(&recording, policy, &given, &Verifier::new(roots), now, notes)?;
-        match format {
-            Format::Json => output::print(&format!("{}\n", judged.json()))?,
-            Format::Text => output::print(&page::page(&judged))?,
-        }
-        Ok(judged.status())
+        show(&judge(&recording, policy, &given, &verifier, now, notes)?, format)
     }
+}
+
+fn show(told: &Told, format: Format) -> Result<Status, Failure> {
+    match format {
+        Format::Json => output::print(&format!("{}\n", told.json()))?,
+        Format::Text => output::print(&page::page(told))?,
+    }
+    Ok(told.status())
 }
 
 fn read_policy(path: &Path) -> Result<Policy, Failure> {
@@ -117,7 +133,8 @@ pub(super) struct Told {
     pub ruling: Ruling,
     /// The code with which the service would have stopped the caller before any policy.
     pub stopped: Option<Code>,
-    pub issued: UnixSeconds,
+    /// `None` where there is no challenge of ours.
+    pub issued: Option<UnixSeconds>,
     pub now: UnixSeconds,
     pub notes: Vec<String>,
 }
@@ -151,7 +168,7 @@ fn judge(
     notes: Vec<String>,
 ) -> Result<Told, Failure> {
     let stopped = recording.stopped(given, verifier, now);
-    let issued = recording.issued();
+    let issued = Some(recording.issued());
     let told = |claims: &Claims<Replayed>, appraisal: Appraisal, ruling| {
         let parts: Vec<_> =
             claims.checks().iter().map(|(subject, checks)| (*subject, in_order(checks))).collect();
@@ -191,6 +208,84 @@ fn judge(
             told(undecided.claims(), appraised(undecided.claims())?, ruling)
         }
     })
+}
+
+/// Verifies each part of a bundle of another project. What binds them is not ours, which refuses.
+fn of_others(
+    bundle: &Foreign,
+    policy: bool,
+    given: &Endorsements,
+    verifier: &Verifier,
+    now: UnixSeconds,
+    mut notes: Vec<String>,
+) -> Told {
+    let quote =
+        tdx::assess(verifier.roots(), &Warm::new(), &given.intel, now, None, Quote::parse(&bundle.quote));
+    let mut request = Checks::new();
+    let report_data = quote.shown().map(|tdx| tdx.quote.report.report_data);
+    let holds = match (bundle.report_data, report_data) {
+        (Some(expected), Some(actual)) if crypto::equal(&expected, &actual) => "which holds by its own rule",
+        (Some(_), Some(_)) => "which does not hold by its own rule either",
+        (None, _) | (_, None) => "which was not computed",
+    };
+    request.record(
+        Check::fail(CheckName::Binding, Code::BindingSchemeForeign)
+            .expected(
+                "claviger's: report data is a hash over challenge, head, every GPU's evidence and the facts",
+            )
+            .actual(format!("{}; {holds}", bundle.scheme.text())),
+    );
+    let mut parts = vec![(Subject::Request, request), (Subject::Cpu, in_order(quote.checks()))];
+    let mut appraisals = vec![match quote.shown() {
+        Some(tdx) => appraise_tdx_default(&TdxView::of(tdx), quote.checks(), now),
+        None => Appraisal::none(),
+    }];
+    let mut gpus = Vec::new();
+    for (at, sent) in bundle.gpus.iter().enumerate() {
+        let nonce = Some(&bundle.nonce);
+        let part =
+            nvidia::assess(verifier, &given.nvidia, now, nonce, Hold::Refused, &sent.report, &sent.chain);
+        parts.push((Subject::Gpu(at), in_order(part.checks())));
+        appraisals.push(match part.shown() {
+            Some(gpu) => appraise_gpu_default(&GpuView::of(gpu), part.checks()),
+            None => Appraisal::none(),
+        });
+        gpus.push(part.shown().map_or(Value::Null, claims::gpu));
+    }
+    notes.push(
+        "this is a bundle of another project; each part is judged, and nothing is released for it"
+            .to_string(),
+    );
+    if policy {
+        notes.push("the policy was not asked: no request of claviger's stands in this bundle".to_string());
+    }
+    let cpu = quote.shown().map_or(Value::Null, |tdx| claims::tdx(tdx, &Logged::Absent));
+    Told {
+        appraisal: worst(&parts, &appraisals),
+        parts,
+        claims: json!({ "kind": "foreign", "scheme": bundle.scheme.text(), "cpu": cpu, "gpus": gpus }),
+        ruling: Ruling::NotAsked,
+        stopped: None,
+        issued: None,
+        now,
+        notes,
+    }
+}
+
+/// Puts the appraisals of the parts, the CPU first, into one.
+fn worst(parts: &[(Subject, Checks)], appraisals: &[Appraisal]) -> (AppraisalStatus, Vec<Reason>) {
+    let devices = parts.iter().map(|(subject, _)| *subject).filter(|subject| *subject != Subject::Request);
+    let mut reasons = Vec::new();
+    for (subject, appraisal) in devices.zip(appraisals) {
+        reasons.extend(appraisal.reasons().iter().map(|reason| Reason { subject, ..reason.clone() }));
+    }
+    let status =
+        match (reasons.is_empty(), appraisals.iter().any(|one| one.status() == AppraisalStatus::None)) {
+            (false, _) => AppraisalStatus::Contraindicated,
+            (true, true) => AppraisalStatus::None,
+            (true, false) => AppraisalStatus::Affirming,
+        };
+    (status, reasons)
 }
 
 /// Adds to an appraisal the checks of acceptability that failed: measurements, mode, debug.
@@ -289,7 +384,7 @@ impl Told {
             "decision": self.ruling.json(),
             "stopped_before_policy": self.stopped,
             "freshness": "recorded",
-            "challenge_made_at": self.issued.to_string(),
+            "challenge_made_at": self.issued.map(|issued| issued.to_string()),
             "judged_at": self.now.to_string(),
         });
         if let (Some(object), Value::Object(more)) = (document.as_object_mut(), more) {

@@ -1,6 +1,8 @@
 //! The page of a recorded request: a table of checks per part, then what to conclude.
 
-use super::super::super::output::{check_lines, claim_lines, line, noted, word};
+use serde_json::Value;
+
+use super::super::super::output::{check_lines, claim_rows, line, noted, word};
 use super::{Ruling, Told, named};
 use crate::policy::Reason;
 use crate::policy::appraise::Status as AppraisalStatus;
@@ -18,19 +20,22 @@ pub fn page(told: &Told) -> String {
         }
         page.push('\n');
     }
-    for (name, claims) in [("cpu", &told.claims["cpu"]), ("request", &told.claims["request"])] {
-        if claims.is_object() {
-            page.push_str(name);
-            claim_lines(&mut page, claims);
-            page.push('\n');
-        }
+    for (title, claims) in claimed(&told.claims) {
+        line(&mut page, format_args!("claims of {title}, as it states them:"));
+        claim_rows(&mut page, claims);
+        page.push('\n');
     }
     verdict(&mut page, told);
     ruling(&mut page, told);
-    line(
-        &mut page,
-        format_args!("judged at {}; the challenge says it was made at {}", told.now, told.issued),
-    );
+    match told.issued {
+        Some(issued) => {
+            line(
+                &mut page,
+                format_args!("judged at {}; the challenge says it was made at {issued}", told.now),
+            );
+        }
+        None => line(&mut page, format_args!("judged at {}", told.now)),
+    }
     line(
         &mut page,
         format_args!(
@@ -50,8 +55,22 @@ fn titled(subject: Subject) -> String {
     }
 }
 
+/// Lists the claims of each part that has some.
+fn claimed(claims: &Value) -> Vec<(String, &Value)> {
+    let mut list =
+        vec![("the request".to_string(), &claims["request"]), ("the CPU".to_string(), &claims["cpu"])];
+    let gpus = claims["gpus"].as_array().into_iter().flatten().enumerate();
+    list.extend(gpus.map(|(at, gpu)| (format!("GPU {at}"), gpu)));
+    list.retain(|(_, claims)| claims.is_object());
+    list
+}
+
 fn verdict(page: &mut String, told: &Told) {
-    let code = told.code().map_or(String::new(), |code| format!(" ({code})"));
+    let code = match told.verdict() {
+        Verdict::Verified => None,
+        Verdict::Refused | Verdict::Undecided => told.code(),
+    };
+    let code = code.map_or(String::new(), |code| format!(" ({code})"));
     line(page, format_args!("verdict:   {}{code}", word(&told.verdict())));
     line(page, format_args!("appraisal: {}", word(&told.appraisal.0)));
     reasons(page, &told.appraisal.1);
@@ -86,8 +105,13 @@ fn ruling(page: &mut String, told: &Told) {
     }
 }
 
+/// Writes reasons, each code of a part once.
 fn reasons(page: &mut String, reasons: &[Reason]) {
-    for reason in reasons {
+    for (at, reason) in reasons.iter().enumerate() {
+        let same = |other: &Reason| (other.subject, other.code) == (reason.subject, reason.code);
+        if reasons.iter().take(at).any(same) {
+            continue;
+        }
         line(page, format_args!("    {}: {}: {}", named(reason.subject), reason.code, reason.code.meaning()));
         for (label, text) in [("expected", &reason.expected), ("found", &reason.actual)] {
             if let Some(text) = text {
