@@ -10,6 +10,7 @@ mod redeem;
 mod risk;
 mod rollback;
 mod tdx;
+mod tdx_told;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
