@@ -1,7 +1,7 @@
 //! Entries of the log about guests' requests.
 
 use crate::audit::entry::{
-    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, Released, Renewed, Request, Text,
+    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, RatedTcb, Released, Renewed, Request, Text,
 };
 use crate::identity::{Fresh, Freshness};
 use crate::keys::ring::Wrapped;
@@ -28,9 +28,25 @@ fn request(claims: &Claims<Fresh>) -> Request {
         evidence: *bundle.evidence_digest(),
         instance_key: instance_key_digest(&head.instance_key),
         chip: claims.cpu().map(Cpu::machine),
+        tcb: claims.cpu().and_then(rated),
         devices: claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect(),
         keys: head.keys.clone(),
     }
+}
+
+/// Says what Intel says of a TDX platform.
+fn rated(cpu: &Cpu) -> Option<RatedTcb> {
+    let tcb = match cpu {
+        Cpu::Snp(_) => None,
+        Cpu::Tdx(tdx) => tdx.tcb.as_ref(),
+    }?;
+    Some(RatedTcb {
+        status: Text::cut(tcb.status.text()),
+        date: tcb.date,
+        advisories: tcb.advisories.iter().map(|id| Text::cut(id)).collect(),
+        evaluation: tcb.evaluation,
+        issued: tcb.issued,
+    })
 }
 
 /// Lists every check of every part.

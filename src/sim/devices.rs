@@ -2,7 +2,7 @@
 
 use super::Vendors;
 use super::machine::{Cpu, Machine, MachineGpu, SnpGuest};
-use crate::agent::devices::{DeviceError, Devices, Interface, Recorded};
+use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::wire::crypto::CryptoError;
@@ -225,14 +225,14 @@ impl<C: Cpu> Devices for SimDevices<C> {
         Ok(self.machine.cpu.boot_log())
     }
 
-    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError> {
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
         self.calls.push(Call::Record);
         if let Some(error) = &self.record_fails {
             return Err(error.clone());
         }
         match self.machine.cpu.record(event, payload) {
-            true => Ok(Recorded::Extended),
-            false => Ok(Recorded::Unable),
+            true => Ok(Extension::Extended),
+            false => Ok(Extension::Unable),
         }
     }
 

@@ -605,6 +605,10 @@ codes! {
         "a sealed key of the reply does not open"
         "ask again with a new challenge; if it persists, the service seals for another key"
 
+    BindingSchemeForeign Authenticity "binding_scheme_foreign"
+        "the parts are bound to one another by another project's scheme, which claviger does not take"
+        "have claviger's agent collect the evidence; each part alone is judged by verify tdx and verify gpu"
+
     // Release policy.
     CpuEvidenceMissing Floor "cpu_evidence_missing"
         "there is no CPU evidence that parses"
@@ -908,6 +912,9 @@ codes! {
     MeasureKernelHashesMissing Request "measure_kernel_hashes_missing"
         "a kernel is given and the firmware does not measure one"
         "use an OVMF build with kernel hashes (OvmfPkg/AmdSev/AmdSevX64.dsc) and kernel-hashes=on in QEMU; without them any kernel could be started"
+    MeasureNotRecorded Request "measure_not_recorded"
+        "the event log does not record the command line or the initrd that were given"
+        "give them exactly as the guest was started with them, or take the log of a guest that was started with these"
     MeasureVcpuCount Request "measure_vcpu_count"
         "the count of vCPUs is zero or higher than any guest's"
         "give the count that the VMM starts the guest with; each count has a measurement of its own"

@@ -8,7 +8,9 @@ mod http;
 mod leases;
 mod redeem;
 mod risk;
+mod rollback;
 mod tdx;
+mod tdx_told;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

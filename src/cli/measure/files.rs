@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::refused;
-use crate::cli::Failure;
+use crate::cli::{Failure, complain};
 use crate::policy::reference_set::Input;
 use crate::wire::crypto::Hasher;
 use crate::wire::{Code, Digest};
@@ -84,7 +84,7 @@ pub fn measured(name: &str, path: &Path, len_max: u64) -> Result<(Input, Digest<
         }
         if len / PROGRESS_EVERY > told {
             told = len / PROGRESS_EVERY;
-            eprintln!("measuring {name}: {len} of {expected} bytes");
+            complain(&format!("measuring {name}: {len} of {expected} bytes"));
         }
     }
 }

@@ -7,14 +7,14 @@ use clap::Args;
 use super::{SetFormat, command_line, files, page, refused, show};
 use crate::cli::logs::Logs;
 use crate::cli::print::print;
-use crate::cli::{Failure, Status, clock, files as evidence_files};
+use crate::cli::{Failure, Status, clock, complain, files as evidence_files};
 use crate::evidence::event_log::{
     Content, Event, EventLog, EventType, Label, kernel_command_line, load_options,
 };
 use crate::evidence::tdx::Quote;
 use crate::policy::reference_set::{EventValue, Input, NotComputed, ReferenceSet, TdxValues, Values};
 use crate::wire::text::foreign;
-use crate::wire::{Digest, UnixSeconds, limits};
+use crate::wire::{Code, Digest, UnixSeconds, limits};
 
 pub const HELP: &str = "\
 The registers are those that the log replays into. A log is a guest's word: take it from a guest that you started
@@ -89,11 +89,11 @@ impl MeasureTdx {
                 print(&compared.map(|compared| compared.page()).unwrap_or_default())?;
             }
             (SetFormat::Toml | SetFormat::Json, true) => return show(&set, self.format),
-            // A document that is read by nobody would become a reference.
+            // A document that nobody reads would become a reference.
             (SetFormat::Toml | SetFormat::Json, false) => {}
         }
-        for what in &wrong {
-            eprintln!("claviger: {what}");
+        for (code, what) in &wrong {
+            complain(&format!("{what} ({code})\nwhat to do: {}", code.hint()));
         }
         Ok(if wrong.is_empty() { Status::Good } else { Status::Refused })
     }
@@ -131,9 +131,11 @@ impl Known {
         log.events().iter().any(|event| self.is(event))
     }
 
-    fn absent(&self) -> String {
+    fn absent(&self) -> (Code, String) {
         let digests: Vec<String> = self.digests.iter().map(ToString::to_string).collect();
-        format!("no event of rtmr2 records the {} given: expected {}", self.what, digests.join(" or "))
+        let what =
+            format!("no event of rtmr2 records the {} given: expected {}", self.what, digests.join(" or "));
+        (Code::MeasureNotRecorded, what)
     }
 }
 
@@ -159,11 +161,14 @@ impl Compared {
         registers.map(|(register, (quoted, replayed))| (register, quoted, replayed))
     }
 
-    fn wrong(&self) -> Vec<String> {
+    fn wrong(&self) -> Vec<(Code, String)> {
         let differing = self.rows().filter(|(_, quoted, replayed)| quoted != replayed);
         differing
             .map(|(register, quoted, replayed)| {
-                format!("rtmr{register} differs: expected {quoted}, which the quote has; {replayed} replayed")
+                let what = format!(
+                    "rtmr{register}: expected {quoted}, as the quote has it; the log gives {replayed}"
+                );
+                (Code::EventLogRegisterMismatch, what)
             })
             .collect()
     }
@@ -282,7 +287,7 @@ fn not_computed(log: &EventLog, known: &[Known]) -> Vec<NotComputed> {
     let tables = places(0, &is_acpi);
     if !tables.is_empty() {
         list.push(NotComputed::new(
-            &format!("ACPI tables: rtmr0, places {}", tables.join(", ")),
+            &format!("ACPI tables in rtmr0 at {}", shortened(&tables)),
             "the host makes them, and a kernel runs code in them; digests copied from a log prove nothing about them",
         ));
     }
@@ -290,7 +295,7 @@ fn not_computed(log: &EventLog, known: &[Known]) -> Vec<NotComputed> {
         let found = places(register, &|event| unproven(event) && !(register == 0 && is_acpi(event)));
         if !found.is_empty() {
             list.push(NotComputed::new(
-                &format!("contents of rtmr{register}, places {}", shortened(&found)),
+                &format!("contents in rtmr{register} at {}", shortened(&found)),
                 "the digests cover what is not in the log; compare them with those of the release",
             ));
         }

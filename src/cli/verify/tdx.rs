@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::super::logs::Logs;
 use super::super::output::{Judged, in_order};
 use super::super::{Failure, Status, files};
 use super::{Circumstances, claims};
-use crate::evidence;
-use crate::evidence::event_log::EventLog;
 use crate::evidence::tdx::Quote;
 use crate::policy::view::TdxView;
 use crate::policy::{Appraisal, appraise_tdx_default};
@@ -22,6 +21,7 @@ The quote may be binary, hex or base64. The collateral is a JSON object of texts
 root_ca_crl with signatures and issuer chains, as quote verification libraries exchange it. The verdict speaks of
 authenticity: verified, refused, or undecided where no collateral was given. The appraisal speaks of acceptability
 under the strict defaults: a TCB that is up to date, and attributes under which a TD is trusted.
+Take the collateral from Intel and not from the guest: an older set that is inside its window is not found out here.
 
 Example:
   claviger verify tdx --quote quote.bin --collateral collateral.json --event-log ccel.bin --report-data \"$DATA\"
@@ -80,44 +80,5 @@ impl VerifyTdx {
         };
         judged.print(self.circumstances.format)?;
         Ok(judged.status())
-    }
-}
-
-/// Takes the list out of an object that holds it as `event_log`, as guests' tools write it.
-fn unwrapped(bytes: Vec<u8>) -> Vec<u8> {
-    let object = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&bytes);
-    match object.map(|object| object.get("event_log").map(serde_json::to_vec)) {
-        Ok(Some(Ok(list))) => list,
-        Ok(Some(Err(_)) | None) | Err(_) => bytes,
-    }
-}
-
-/// The logs that were given, told apart by content.
-#[derive(Default)]
-struct Logs {
-    boot: Option<Vec<u8>>,
-    runtime: Option<Vec<u8>>,
-}
-
-impl Logs {
-    fn read(paths: &[PathBuf]) -> Result<Self, Failure> {
-        let mut logs = Self::default();
-        for path in paths {
-            let bytes = unwrapped(files::read_binary(path)?);
-            let (place, kind) = match bytes.trim_ascii_start().first() {
-                Some(b'[') => (&mut logs.runtime, "a runtime log (JSON)"),
-                Some(_) | None => (&mut logs.boot, "a boot log (CCEL data)"),
-            };
-            if place.replace(bytes).is_some() {
-                let what = format!("--event-log {}: {kind} was given before", path.display());
-                return Err(Failure::Usage(what));
-            }
-        }
-        Ok(logs)
-    }
-
-    fn parse(&self) -> Option<Result<EventLog, evidence::Error>> {
-        let (boot, runtime) = (self.boot.as_deref(), self.runtime.as_deref());
-        (boot.is_some() || runtime.is_some()).then(|| EventLog::parse(boot, runtime))
     }
 }

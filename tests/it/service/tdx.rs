@@ -171,7 +171,8 @@ fn one_thing_wrong_with_a_guest_is_refused_by_its_own_code() {
 #[test]
 fn one_other_measurement_is_refused_by_its_own_code() {
     let stage = Stage::new("tdx-measurements");
-    let spoils: [(fn(&mut TdxGuest), Code); 5] = [
+    type Spoil = (fn(&mut TdxGuest), Code);
+    let spoils: [Spoil; 5] = [
         (|td| td.quote.td.mr_td = [7; 48], Code::TdxMrTdNotListed),
         (|td| td.boot = booted(|boot| boot.shape = b"another machine"), Code::TdxRtmr0NotListed),
         (|td| td.boot = booted(|boot| boot.kernel = b"another kernel"), Code::EventDigestNotListed),

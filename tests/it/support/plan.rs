@@ -49,6 +49,8 @@ pub struct Plan {
     pub sends_logs: bool,
     /// When the request is judged.
     pub now: UnixSeconds,
+    /// What was sent, byte for byte; empty before `send`.
+    pub body: Vec<u8>,
     pub head: RequestHead,
     pub facts: Facts,
     /// The policy, in TOML.
@@ -122,6 +124,7 @@ impl Plan {
             records: 1,
             sends_logs: true,
             now,
+            body: Vec::new(),
             challenge_key,
             challenge,
             place,
@@ -232,6 +235,7 @@ impl Plan {
         hook(&mut self.collected, &mut request);
         request.proof = Bytes(self.proof(&request));
         hook(&mut self.signed, &mut request);
+        self.body = serde_json::to_vec(&request).unwrap();
         Arc::new(Bundle::of(request).unwrap())
     }
 
