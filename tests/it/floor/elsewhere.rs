@@ -70,6 +70,7 @@ pub const BESIDE: &[Code] = &[
     KeyDestroyed,
     KeyDisabled,
     QuotaDenials,
+    ServiceBusy,
     QuotaReservations,
     SecurityEpoch,
     // Keys, custodians, the service's own identity.
