@@ -191,8 +191,26 @@ pub struct Request {
     pub instance_key: Digest<32>,
     /// Digest of the CPU's own id, where the evidence has one.
     pub chip: Option<Digest<32>>,
+    /// What the vendor says of the platform's TCB, where it is the vendor who rates it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcb: Option<RatedTcb>,
     pub devices: Vec<Pdi>,
     pub keys: Vec<KeyId>,
+}
+
+/// What Intel said of the TCB of a TDX platform, and by which collateral: a platform can be out of date over night.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatedTcb {
+    /// The status as Intel writes it.
+    pub status: Text,
+    /// tcbDate of the level.
+    pub date: UnixSeconds,
+    pub advisories: Vec<Text>,
+    /// tcbEvaluationDataNumber of the collateral.
+    pub evaluation: u32,
+    /// When the collateral was issued.
+    pub issued: UnixSeconds,
 }
 
 /// One check of one part of the evidence, as it was made.

@@ -1,7 +1,7 @@
 //! Entries of the log about guests' requests.
 
 use crate::audit::entry::{
-    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, Released, Renewed, Request, Text,
+    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, RatedTcb, Released, Renewed, Request, Text,
 };
 use crate::identity::{Fresh, Freshness};
 use crate::keys::ring::Wrapped;
@@ -28,9 +28,26 @@ fn request(claims: &Claims<Fresh>) -> Request {
         evidence: *bundle.evidence_digest(),
         instance_key: instance_key_digest(&head.instance_key),
         chip: claims.cpu().map(Cpu::machine),
+        tcb: claims.cpu().and_then(rated),
         devices: claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect(),
         keys: head.keys.clone(),
     }
+}
+
+/// Says what Intel says of a TDX platform.
+fn rated(cpu: &Cpu) -> Option<RatedTcb> {
+    let tcb = match cpu {
+        Cpu::Snp(_) => None,
+        Cpu::Tdx(tdx) => tdx.tcb.as_ref(),
+    }?;
+    Some(RatedTcb {
+        status: Text::cut(tcb.status.text()),
+        date: tcb.date,
+        // Three levels may name three times as many; those of one are what an entry has room for.
+        advisories: tcb.advisories.iter().take(limits::TCB_ADVISORIES_MAX).map(|id| Text::cut(id)).collect(),
+        evaluation: tcb.evaluation,
+        issued: tcb.issued,
+    })
 }
 
 /// Lists every check of every part; what was expected and found as far as it fits.
@@ -192,6 +209,16 @@ mod tests {
             chip: Some(Digest::new([0xff; 32])),
             devices: vec![Pdi::new([0xff; 8]); limits::DEVICES_MAX],
             keys: vec!["k".repeat(128).parse().unwrap(); limits::KEYS_MAX],
+            tcb: Some(RatedTcb {
+                status: Text::cut("TDRelaunchAdvisedConfigurationNeeded"),
+                date: UnixSeconds::new(0).unwrap(),
+                advisories: vec![
+                    Text::cut(&"A".repeat(limits::ADVISORY_LEN_MAX));
+                    limits::TCB_ADVISORIES_MAX
+                ],
+                evaluation: u32::MAX,
+                issued: UnixSeconds::new(0).unwrap(),
+            }),
         };
         let reasons = Code::TABLE.iter().map(|row| Code::from_text(row.text).unwrap()).collect();
         let policy = Some(Digest::new([0xff; 32]));
