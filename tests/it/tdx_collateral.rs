@@ -209,11 +209,12 @@ fn each_fault_under_the_synthetic_root_has_its_code() {
 
 #[test]
 fn each_member_that_is_altered_refuses() {
+    type Change<'c> = &'c dyn Fn(&str) -> String;
     let Some(bench) = Bench::open() else { return };
     let (name, quote, time) = SERVED[9];
     let chain = bench.chain(&format!("quotes/{quote}.bin"));
     let good = bench.served(name);
-    let run = |member: &str, change: &dyn Fn(&str) -> String| {
+    let run = |member: &str, change: Change<'_>| {
         let mut json = good.clone();
         json[member] = change(json[member].as_str().unwrap()).into();
         let given = picked(&json);
@@ -227,8 +228,7 @@ fn each_member_that_is_altered_refuses() {
         let text = good[member].as_str().unwrap().to_string();
         move |_: &str| text.clone()
     };
-    type Case<'a> = (&'a str, &'a dyn Fn(&str) -> String, Code);
-    let cases: [Case<'_>; 18] = [
+    let cases: [(&str, Change<'_>, Code); 18] = [
         ("tcb_info", &|text| text.replacen("UpToDate", "UpToDatE", 1), Code::TdxTcbStatusUnknown),
         ("tcb_info", &|text| text.replacen("OutOfDate", "UpToDate", 1), Code::TdxTcbInfoSignature),
         ("tcb_info", &spaced, Code::TdxTcbInfoSignature),
