@@ -55,7 +55,7 @@ pub mod custody;
 
 #[cfg(feature = "agent")]
 pub mod agent;
-#[cfg(feature = "server")]
+#[cfg(feature = "verifier")]
 pub mod fetch;
 
 #[cfg(feature = "sim")]

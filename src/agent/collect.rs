@@ -1,5 +1,5 @@
-//! From a challenge to the signed request, in the order of the protocol: head, facts, GPU evidence, CPU evidence that
-//! commits to all of it, facts again.
+//! From a challenge to the signed request, in the order of the protocol: boot log, head, facts, GPU evidence, its
+//! record in a runtime register, CPU evidence that commits to all of it, facts again.
 
 use super::devices::{DeviceError, Devices, Interface};
 use super::error::Error;
@@ -8,7 +8,8 @@ use crate::protocol::facts::Facts;
 use crate::protocol::head::{self, Operation, RequestHead};
 use crate::protocol::message::{AttestRequest, Bytes, ChallengeReply, Evidence, GpuEvidence};
 use crate::protocol::{json, transcript};
-use crate::wire::{Digest, UnixSeconds, limits};
+use crate::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 /// Where the nonce stands in what a GPU signs: after the four bytes of the SPDM request's header.
 const GPU_NONCE: std::ops::Range<usize> = 4..36;
@@ -45,18 +46,25 @@ pub struct Asked {
     /// The head as it is sent.
     pub head_bytes: Vec<u8>,
     pub head_hash: Digest<48>,
+    /// The boot log that the head names.
+    pub event_log: Option<Vec<u8>>,
 }
 
 impl Asked {
-    /// Writes the head for a challenge.
+    /// Writes the head for a challenge; it names the boot log that is sent, if one is.
     ///
     /// Errors: `Protocol`, if the head is longer than the service takes.
-    pub fn new(challenge: Challenge, head: RequestHead) -> Result<Self, Error> {
+    pub fn new(
+        challenge: Challenge,
+        mut head: RequestHead,
+        event_log: Option<Vec<u8>>,
+    ) -> Result<Self, Error> {
+        head.event_log = event_log.as_ref().map(|log| crypto::sha384(&[log]));
         let head_bytes = head.bytes()?;
         // What the service would refuse is told here, where the cause is known.
         RequestHead::parse(&head_bytes)?;
         let head_hash = head::head_hash(&head_bytes);
-        Ok(Self { challenge, head, head_bytes, head_hash })
+        Ok(Self { challenge, head, head_bytes, head_hash, event_log })
     }
 
     fn signed(&self, instance: &Instance, content: Option<(Evidence, Vec<u8>)>) -> AttestRequest {
@@ -104,7 +112,11 @@ pub fn collect(
     }
     gpus.iter().try_for_each(fresh)?;
     let report_data = transcript::report_data(nonce, &asked.head_hash, &gpus, &facts_bytes);
-    let cpu = devices.cpu_evidence(report_data.bytes())?;
+    // Before the quote, which signs the register: so measured software tells which GPU evidence it collected. Whether
+    // it could is seen from the log.
+    devices.record(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes())?;
+    let mut cpu = devices.cpu_evidence(report_data.bytes())?;
+    cpu.event_log = asked.event_log.clone().map(Bytes);
     unchanged(&facts, &devices.facts()?, asked.head.operation)?;
     drop(alone);
     let request = asked.signed(instance, Some((Evidence { cpu, gpus }, facts_bytes)));

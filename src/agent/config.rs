@@ -41,6 +41,7 @@ struct Document {
     run_dir: PathBuf,
     retries: Option<u32>,
     timeout_s: Option<u32>,
+    save_bundle: Option<PathBuf>,
     #[serde(default)]
     danger_keys_on_disk: bool,
     #[serde(default)]
@@ -80,6 +81,8 @@ pub struct Config {
     /// Attempts after the first.
     pub retries: u32,
     pub timeout_s: u32,
+    /// Where the newest request is kept as it is sent, for `claviger verify bundle`. It holds no secret.
+    pub save_bundle: Option<PathBuf>,
     pub danger_keys_on_disk: bool,
     pub danger_simulated_vendors: bool,
 }
@@ -133,6 +136,7 @@ impl Config {
             run_dir: overrides.run_dir.clone().unwrap_or_else(|| of_file(document.run_dir)),
             retries: overrides.retries.or(document.retries).unwrap_or(RETRIES),
             timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
+            save_bundle: document.save_bundle.map(of_file),
             danger_keys_on_disk: document.danger_keys_on_disk,
             danger_simulated_vendors: document.danger_simulated_vendors,
         };

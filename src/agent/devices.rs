@@ -24,7 +24,21 @@ pub trait Devices {
     /// Errors: `DeviceError`; never fewer reports than GPUs.
     fn gpu_evidence(&mut self, nonce: &[u8; 32]) -> Result<Vec<GpuEvidence>, DeviceError>;
 
-    /// Collects a CPU report over `report_data`.
+    /// Reads what firmware and boot loader logged, as the kernel shows it; `None` where this CPU has no registers that
+    /// such a log explains. It does not change while the guest runs.
+    ///
+    /// Errors: `DeviceError`.
+    fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError>;
+
+    /// Extends RTMR3 by an event (`wire::runtime_event`) and adds it to the runtime log, both or neither: an event that
+    /// was extended and is not logged makes every later log false, until the guest starts anew.
+    ///
+    /// Errors: `DeviceError`; never for a guest that has no such register, may not extend it, or whose log is full:
+    /// that is `Unable`, and then nothing was done.
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError>;
+
+    /// Collects CPU evidence over `report_data`: report or quote, the guest's own endorsements, and the runtime log
+    /// that gives the registers of this very quote, where the CPU has such registers. The boot log is left out.
     ///
     /// Errors: `DeviceError`.
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError>;
@@ -35,15 +49,28 @@ pub trait Devices {
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError>;
 }
 
+/// What became of an event that was to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// The register has it, and the runtime log too.
+    Extended,
+    /// This guest records nothing. Its evidence is as good as ever, and bound less firmly.
+    Unable,
+}
+
 /// Where evidence and facts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// The kernel's report interface, below `/sys/kernel/config/tsm`.
     ConfigfsTsm,
+    /// The boot event log, in the data of an ACPI table.
+    EventLog,
     /// NVIDIA's management library.
     Nvml,
     /// The PCI bus as sysfs shows it.
     Pci,
+    /// The runtime registers of the guest, and their log.
+    RuntimeRegister,
     /// The virtual TPM of a paravisor guest.
     Vtpm,
 }
@@ -53,8 +80,10 @@ impl Interface {
     pub fn text(self) -> &'static str {
         match self {
             Self::ConfigfsTsm => "configfs-tsm",
+            Self::EventLog => "the event log",
             Self::Nvml => "NVML",
             Self::Pci => "PCI",
+            Self::RuntimeRegister => "the runtime register",
             Self::Vtpm => "vTPM",
         }
     }

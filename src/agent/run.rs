@@ -1,6 +1,7 @@
 //! A run of the agent: ask, collect, send, check, deliver; again within bounds where nobody decided.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -175,6 +176,11 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             Operation::Release | Operation::Renew => config.audience.clone(),
             Operation::End => None,
         };
+        let challenge = Challenge::parse(&answer.body)?;
+        let event_log = match self.wish.operation {
+            Operation::Release | Operation::Renew => self.devices.event_log()?,
+            Operation::End => None,
+        };
         let head = RequestHead {
             version: VERSIONS[0].to_string(),
             versions_offered: VERSIONS.map(str::to_string).to_vec(),
@@ -190,7 +196,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             transport_key: self.instance.transport().public().to_vec(),
             event_log: None,
         };
-        let asked = Asked::new(Challenge::parse(&answer.body)?, head)?;
+        let asked = Asked::new(challenge, head, event_log)?;
         let (request, facts) = match self.wish.operation {
             Operation::Release | Operation::Renew => {
                 let (request, facts) = collect::collect(self.devices, &self.instance, &asked)?;
@@ -203,6 +209,9 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             }
         };
         let body = crate::protocol::json::canonical("request", &request)?;
+        if let (Some(path), Some(_)) = (&config.save_bundle, &facts) {
+            save(path, &body)?;
+        }
         Ok(Prepared { asked, body, facts })
     }
 
@@ -286,6 +295,18 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             Operation::Renew | Operation::End => Ok(()),
         }
     }
+}
+
+/// Keeps a request as it is sent, in place of an earlier one.
+///
+/// Errors: `Config` naming the file: whoever wants the request kept learns that it is not, before it is sent.
+fn save(path: &Path, body: &[u8]) -> Result<(), Error> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(body)).map_err(|error| Error::Config {
+        place: "save_bundle".to_string(),
+        what: format!("{}: {error}", path.display()),
+    })
 }
 
 enum Answered {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -28,6 +28,34 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         _ => Err(wrong(format!("expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX))),
     }
 }
+
+/// Lists files: one that was named is itself, a folder is what lies in it, by name.
+///
+/// Errors: `Failure::Usage` naming the folder.
+pub fn listed(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|error| Failure::at(path, error))?;
+        let mut inside: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        if inside.is_empty() || inside.len() > FOLDER_MAX {
+            return Err(Failure::at(
+                path,
+                format!("expected 1 to {FOLDER_MAX} files; {} lie there", inside.len()),
+            ));
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// Files of a folder that an option names.
+const FOLDER_MAX: usize = 64;
 
 /// Reads a binary document that may also be written as hex or base64 text.
 ///

@@ -229,11 +229,13 @@ pub fn word<T: Serialize>(value: &T) -> String {
     }
 }
 
-fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
+/// Writes a line.
+pub fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.push_str(&format!("{text}\n"));
 }
 
-fn check_lines(page: &mut String, check: &Check) {
+/// Writes a check: how it came out, and where it did not pass what was expected, what was found and what to do.
+pub fn check_lines(page: &mut String, check: &Check) {
     let name = check.name.text();
     match check.code {
         None => line(page, format_args!("    {name:<14} {}", word(&check.outcome))),
@@ -250,8 +252,15 @@ fn check_lines(page: &mut String, check: &Check) {
 }
 
 fn claim_lines(page: &mut String, claims: &Value) {
-    let Some(claims) = claims.as_object().filter(|claims| !claims.is_empty()) else { return };
-    page.push_str("\nclaims, as the evidence states them:\n");
+    if claims.as_object().is_some_and(|claims| !claims.is_empty()) {
+        page.push_str("\nclaims, as the evidence states them:\n");
+        claim_rows(page, claims);
+    }
+}
+
+/// Writes the claims of one piece of evidence, a line each.
+pub fn claim_rows(page: &mut String, claims: &Value) {
+    let Some(claims) = claims.as_object() else { return };
     let width = claims.keys().map(String::len).max().unwrap_or(0);
     for (name, value) in claims {
         match value {

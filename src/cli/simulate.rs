@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::print::print;
 use super::{Failure, Status, clock, complain, roots};
-use crate::agent::devices::{DeviceError, Devices, Interface};
+use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
-use crate::sim::{Machine, SimDevices, Vendors};
+use crate::sim::{Cpu, Machine, SimDevices, Vendors};
 
 /// Bytes of one line on the socket: the evidence of a few GPUs with their chains.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
@@ -28,9 +28,21 @@ pub struct Simulate {
     /// `machine.sock` for `agent --simulated-machine`.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    /// The CPU that leads the machine.
+    #[arg(long, value_enum, default_value_t = CpuChoice::Snp, value_name = "KIND")]
+    cpu: CpuChoice,
     /// GPUs of the machine.
     #[arg(long, default_value_t = 1, value_name = "N")]
     gpus: usize,
+}
+
+/// CPUs that can be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CpuChoice {
+    /// AMD SEV-SNP, Genoa.
+    Snp,
+    /// Intel TDX.
+    Tdx,
 }
 
 /// What an agent asks of the machine.
@@ -38,20 +50,24 @@ pub struct Simulate {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Call {
     Cpu(Bytes),
+    EventLog,
     Facts,
     Gpu(Bytes),
     Ready(bool),
+    Record { event: String, payload: Bytes },
 }
 
 /// What the machine answers.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Answer {
-    Cpu(CpuEvidence),
+    Cpu(Box<CpuEvidence>),
     Done,
+    EventLog(Option<Bytes>),
     Facts(Box<Facts>),
     Failed(String),
     Gpu(Vec<GpuEvidence>),
+    Recorded(bool),
 }
 
 impl Simulate {
@@ -59,16 +75,24 @@ impl Simulate {
         let usage = |error: crate::wire::crypto::CryptoError| Failure::Usage(error.to_string());
         let now = clock::now()?;
         let vendors = Vendors::new(now).map_err(usage)?;
-        let machine = Machine::new(&vendors, self.gpus).map_err(usage)?;
+        match self.cpu {
+            CpuChoice::Snp => self.serve(&vendors, Machine::new(&vendors, self.gpus).map_err(usage)?),
+            CpuChoice::Tdx => self.serve(&vendors, Machine::tdx(&vendors, self.gpus).map_err(usage)?),
+        }
+    }
+
+    /// Writes what belongs to the machine, and answers for it.
+    fn serve<C: Cpu>(&self, vendors: &Vendors, machine: Machine<C>) -> Result<Status, Failure> {
         let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
         for folder in [&self.dir, &anchors, &endorsements] {
             fs::create_dir(folder).map_err(|error| wrong(folder, &error))?;
         }
-        for (name, der) in roots::SIMULATED.into_iter().zip(roots::of(&vendors)) {
+        for (name, der) in roots::SIMULATED.into_iter().zip(roots::of(vendors)) {
             let path = anchors.join(name);
             fs::write(&path, der).map_err(|error| wrong(&path, &error))?;
         }
-        for (name, bytes) in machine.endorsements(&vendors, now).map_err(usage)?.named() {
+        let files = machine.endorsements(vendors, vendors.now);
+        for (name, bytes) in files.map_err(|error| Failure::Usage(error.to_string()))?.named() {
             let path = endorsements.join(name);
             fs::write(&path, bytes).map_err(|error| wrong(&path, &error))?;
         }
@@ -76,8 +100,9 @@ impl Simulate {
         let listener = UnixListener::bind(&socket).map_err(|error| wrong(&socket, &error))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(|error| wrong(&socket, &error))?;
-        print(&format!("SIMULATED machine with {} GPU ready at {}\n", self.gpus, socket.display()))?;
-        let mut devices = SimDevices::new(&vendors, machine);
+        let (kind, place) = (C::KIND.text(), socket.display());
+        print(&format!("SIMULATED {kind} machine with {} GPU ready at {place}\n", self.gpus))?;
+        let mut devices = SimDevices::new(vendors, machine);
         for stream in listener.incoming() {
             let answered = stream.and_then(|stream| answer(stream, &mut devices));
             if let Err(error) = answered {
@@ -93,7 +118,7 @@ fn wrong(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Answers the calls of one agent until it closes the connection.
-fn answer(stream: UnixStream, devices: &mut SimDevices) -> std::io::Result<()> {
+fn answer<C: Cpu>(stream: UnixStream, devices: &mut SimDevices<C>) -> std::io::Result<()> {
     devices.restart();
     let mut out = stream.try_clone()?;
     let mut lines = BufReader::new(stream);
@@ -112,7 +137,7 @@ fn answer(stream: UnixStream, devices: &mut SimDevices) -> std::io::Result<()> {
     }
 }
 
-fn perform(devices: &mut SimDevices, call: Call) -> Answer {
+fn perform<C: Cpu>(devices: &mut SimDevices<C>, call: Call) -> Answer {
     let failed = |error: DeviceError| Answer::Failed(error.to_string());
     match call {
         Call::Facts => devices.facts().map_or_else(failed, |facts| Answer::Facts(Box::new(facts))),
@@ -121,9 +146,14 @@ fn perform(devices: &mut SimDevices, call: Call) -> Answer {
             Err(_) => Answer::Failed("expected a nonce of 32 bytes".to_string()),
         },
         Call::Cpu(Bytes(data)) => match data.as_slice().try_into() {
-            Ok(data) => devices.cpu_evidence(data).map_or_else(failed, Answer::Cpu),
+            Ok(data) => devices.cpu_evidence(data).map_or_else(failed, |cpu| Answer::Cpu(Box::new(cpu))),
             Err(_) => Answer::Failed("expected report data of 64 bytes".to_string()),
         },
+        Call::EventLog => devices.event_log().map_or_else(failed, |log| Answer::EventLog(log.map(Bytes))),
+        Call::Record { event, payload } => {
+            let recorded = devices.record(&event, &payload.0);
+            recorded.map_or_else(failed, |recorded| Answer::Recorded(recorded == Extension::Extended))
+        }
         Call::Ready(ready) => devices.set_ready(ready).map_or_else(failed, |()| Answer::Done),
     }
 }
@@ -172,9 +202,25 @@ impl Devices for Remote {
         }
     }
 
+    fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError> {
+        match self.call(&Call::EventLog, Interface::EventLog)? {
+            Answer::EventLog(log) => Ok(log.map(|log| log.0)),
+            _ => Err(other(Interface::EventLog)),
+        }
+    }
+
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
+        let call = Call::Record { event: event.to_string(), payload: Bytes(payload.to_vec()) };
+        match self.call(&call, Interface::RuntimeRegister)? {
+            Answer::Recorded(true) => Ok(Extension::Extended),
+            Answer::Recorded(false) => Ok(Extension::Unable),
+            _ => Err(other(Interface::RuntimeRegister)),
+        }
+    }
+
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError> {
         match self.call(&Call::Cpu(Bytes(report_data.to_vec())), Interface::ConfigfsTsm)? {
-            Answer::Cpu(cpu) => Ok(cpu),
+            Answer::Cpu(cpu) => Ok(*cpu),
             _ => Err(other(Interface::ConfigfsTsm)),
         }
     }

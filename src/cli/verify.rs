@@ -18,10 +18,13 @@ use crate::verify::{NvidiaEndorsements, Roots, Verifier, nvidia, snp};
 use crate::wire::text::foreign;
 use crate::wire::{UnixSeconds, Untrusted, limits};
 
+mod bundle;
 mod claims;
+mod foreign;
 mod list;
 mod tdx;
 
+use bundle::VerifyBundle;
 use tdx::VerifyTdx;
 
 /// The kinds of evidence.
@@ -36,6 +39,9 @@ pub enum Verify {
     /// Judge NVIDIA GPU evidence: a report with its chain, or an evidence list.
     #[command(after_help = GPU_HELP)]
     Gpu(VerifyGpu),
+    /// Judge a whole recorded request, exactly as the service would.
+    #[command(after_help = bundle::HELP)]
+    Bundle(VerifyBundle),
 }
 
 const SNP_HELP: &str = "\
@@ -65,7 +71,8 @@ pub struct Circumstances {
     /// The time to judge at, such as 2026-11-30T12:00:00Z (RFC 3339); now if not given.
     #[arg(long, value_name = "RFC3339")]
     at: Option<String>,
-    /// A certificate that replaces the pinned one of its name, for test evidence; the output says so. Repeatable.
+    /// A certificate that replaces the pinned one of its name, for test evidence, or a folder of such; the output says
+    /// so. Repeatable.
     #[arg(long, value_name = "FILE")]
     root: Vec<PathBuf>,
     /// The form of the output.
@@ -125,6 +132,7 @@ impl Verify {
             Self::Snp(verify) => verify.run(),
             Self::Tdx(verify) => verify.run(),
             Self::Gpu(verify) => verify.run(),
+            Self::Bundle(verify) => verify.run(),
         }
     }
 }
@@ -239,9 +247,9 @@ impl Circumstances {
             .map_err(|error| Failure::Usage(format!("a compiled-in root does not parse: {error}")))?;
         let mut given = Vec::new();
         let mut notes = Vec::new();
-        for path in &self.root {
+        for path in files::listed(&self.root)? {
             let wrong = |what: String| Failure::Usage(format!("--root {}: {what}", path.display()));
-            let bytes = files::read_binary(path)?;
+            let bytes = files::read_binary(&path)?;
             let parsed = match pem::is_pem(&bytes) {
                 true => Certificate::list_from_pem(&bytes, limits::GPU_CHAIN_LEN_MAX * 4),
                 false => Certificate::from_der(&bytes).map(|certificate| vec![certificate]),

@@ -65,6 +65,22 @@ impl Replayed {
     pub fn of(nonce: [u8; 32]) -> Self {
         Self { nonce }
     }
+
+    /// Takes the nonce that a challenge shows, and tells when it says that it was made. Its MAC is known to the service
+    /// that made it alone: nothing here says that the challenge was alive, or anybody's.
+    ///
+    /// Errors: `ChallengeForeign` for bytes of another shape.
+    pub fn shown_in(challenge: &[u8]) -> Result<(Self, UnixSeconds), Error> {
+        let read = || {
+            let (body, _) = challenge.split_at_checked(CHALLENGE_LEN - 32)?;
+            let mut reader = Reader::new(body);
+            let (version, _) = (reader.u8().ok()?, reader.u8().ok()?);
+            let nonce = reader.array().ok()?;
+            let issued = UnixSeconds::new(i64::from_be_bytes(reader.array().ok()?))?;
+            (version == 1 && challenge.len() == CHALLENGE_LEN).then_some((Self { nonce }, issued))
+        };
+        read().ok_or(Error::ChallengeForeign)
+    }
 }
 
 impl sealed::Sealed for Replayed {}
@@ -179,6 +195,19 @@ mod tests {
         assert!(matches!(check(997), Err(Error::ChallengeFuture { .. })));
         assert!(check(1120).is_ok());
         assert!(matches!(check(1121), Err(Error::ChallengeExpired { .. })));
+    }
+
+    #[test]
+    fn a_recorded_challenge_shows_its_nonce_and_its_time() {
+        let key = ChallengeKey::new(SecretArray::random().unwrap());
+        let challenge = key.make(at(1000), place()).unwrap();
+        let (replayed, issued) = Replayed::shown_in(&challenge.bytes).unwrap();
+        assert_eq!((replayed.nonce(), issued), (&challenge.nonce, at(1000)));
+        let other_version = [&[2], &challenge.bytes[1..]].concat();
+        let longer = [&challenge.bytes[..], &[0]].concat();
+        for bad in [&other_version[..], &longer, &challenge.bytes[1..], b"recorded", b""] {
+            assert_eq!(Replayed::shown_in(bad).unwrap_err(), Error::ChallengeForeign);
+        }
     }
 
     #[test]

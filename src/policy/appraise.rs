@@ -162,6 +162,58 @@ pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
     Appraisal::of(reasons, Vec::new())
 }
 
+/// Appraises a whole request under the strict defaults, where no policy is at hand: the floor, each device as
+/// `appraise_snp_default`, `appraise_tdx_default` and `appraise_gpu_default` do, and whether the vendors state the
+/// combination as supported. What the guest runs, and for whom, is not judged.
+///
+/// Where nothing speaks against it and one of the devices is not appraised, neither is the request.
+///
+/// Errors: those of `Catalogue::embedded`.
+pub fn appraise_default(
+    view: &View<'_>,
+    checks: &[(Subject, Checks)],
+    now: UnixSeconds,
+) -> Result<Appraisal, Error> {
+    let catalogue = Catalogue::embedded()?;
+    let of = |part: Subject| {
+        checks.iter().find(|(subject, _)| *subject == part).map_or_else(Checks::new, |(_, own)| own.clone())
+    };
+    let gpus = u32::try_from(view.gpus.len()).unwrap_or(u32::MAX).max(1);
+    let mut reasons = floor::refusals(view, Stated { vmpl: 0, gpus, allow_virtualization_none: false });
+    let (mut warnings, mut devices) = (Vec::new(), Vec::new());
+    match &view.cpu {
+        Some(CpuView::Snp(cpu)) => devices.push((None, appraise_snp_default(cpu, &of(Subject::Cpu))?)),
+        Some(CpuView::Tdx(cpu)) => devices.push((None, appraise_tdx_default(cpu, &of(Subject::Cpu), now))),
+        None => {}
+    }
+    let mut supported = None;
+    for (at, shown) in view.gpus.iter().enumerate() {
+        let Some(shown) = shown else { continue };
+        let part = Subject::Gpu(at);
+        devices.push((Some(part), appraise_gpu_default(shown, &of(part))));
+        match gpu::support(view, shown, &[], catalogue) {
+            Some(support) => supported = supported.or(Some(support)),
+            None => reasons.push(gpu::unsupported(part, view, shown)),
+        }
+    }
+    let unjudged = devices.iter().any(|(_, appraisal)| appraisal.status == Status::None);
+    for (part, appraisal) in devices {
+        let placed = |reason: Reason| Reason { subject: part.unwrap_or(reason.subject), ..reason };
+        for reason in appraisal.reasons.into_iter().map(placed) {
+            let known = |other: &Reason| other.subject == reason.subject && other.code == reason.code;
+            if !reasons.iter().any(known) {
+                reasons.push(reason);
+            }
+        }
+        warnings.extend(appraisal.warnings);
+    }
+    warnings.extend(gpu::warnings(view));
+    match reasons.is_empty() && unjudged {
+        true => Ok(Appraisal::none()),
+        false => Ok(Appraisal { support: supported, ..Appraisal::of(reasons, warnings) }),
+    }
+}
+
 /// Appraises a whole request under a policy: the floor, then every rule of the policy. Every reason shows.
 ///
 /// Errors: those of `Catalogue::embedded`.
@@ -201,7 +253,7 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
     for (at, shown) in view.gpus.iter().enumerate() {
         if let Some(shown) = shown {
             reasons.extend(gpu::device(Subject::Gpu(at), shown, &policy.gpu));
-            match gpu::support(view, shown, &policy.gpu, catalogue) {
+            match gpu::support(view, shown, &policy.gpu.combinations, catalogue) {
                 Some(support) => supported = supported.or(Some(support)),
                 None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
             }

@@ -299,8 +299,9 @@ fn listed<F: Freshness>(claims: &Claims<F>, outcome: Outcome) -> Vec<Reason> {
     claims.checks_with(outcome).filter_map(|(subject, check)| Reason::of_check(subject, check)).collect()
 }
 
-/// Tells whether a rule failed only since the certificate that names line, provider or platform was not at hand or did
-/// not parse. The check says that already, and the answer would be another one with it.
+/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
+/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
+/// one with it.
 fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>) -> bool {
     let by_line = reason.code == Code::CombinationNotSupported;
     match &view.cpu {
@@ -314,7 +315,11 @@ fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>
             no_chain
                 && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
         }
-        Some(CpuView::Tdx(cpu)) => cpu.pck.is_none() && (by_line || reason.code == Code::TdxPpidNotListed),
+        Some(CpuView::Tdx(cpu)) => {
+            let by_platform = by_line || reason.code == Code::TdxPpidNotListed;
+            let by_rating = reason.code == Code::TdxCollateralMissing;
+            (by_platform && cpu.pck.is_none()) || (by_rating && cpu.tcb.is_none())
+        }
         None => false,
     }
 }

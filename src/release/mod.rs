@@ -22,6 +22,7 @@ pub mod judge;
 pub mod lapse;
 #[cfg(feature = "server")]
 pub mod record;
+pub mod recording;
 #[cfg(feature = "server")]
 pub mod reply;
 #[cfg(feature = "server")]
@@ -32,3 +33,4 @@ pub mod standing;
 pub mod strangers;
 
 pub use judge::judge;
+pub use recording::Recording;

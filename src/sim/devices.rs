@@ -1,10 +1,10 @@
 //! Simulated devices: a machine behind the agent's port, with a switch for every fact and every trick of a host.
 
 use super::Vendors;
-use super::machine::{Machine, MachineGpu};
-use crate::agent::devices::{DeviceError, Devices, Interface};
+use super::machine::{Cpu, Machine, MachineGpu, SnpGuest};
+use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
-use crate::protocol::message::{Bytes, CpuEvidence, CpuKind, GpuEvidence};
+use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::wire::crypto::CryptoError;
 use crate::wire::ids::Pdi;
 
@@ -24,8 +24,8 @@ pub enum Shown {
 
 /// A machine as an agent sees it. Every field can be changed at any time.
 #[derive(Debug)]
-pub struct SimDevices {
-    pub machine: Machine,
+pub struct SimDevices<C = SnpGuest> {
+    pub machine: Machine<C>,
     /// What NVML, PCI and the container runtime show. True to the machine until it is changed.
     pub facts: Facts,
     /// What they show from the reading with this number on (the first is 0).
@@ -33,7 +33,7 @@ pub struct SimDevices {
     /// Another machine whose GPUs are in the place of the own ones from the second reading of facts on.
     pub swapped_gpus: Option<Vec<MachineGpu>>,
     pub shown: Shown,
-    /// The guest's own VCEK and chain, sent with the CPU report.
+    /// The guest's own certificates, sent with the CPU evidence: VCEK and chain of an SNP guest.
     pub endorsements: Vec<Vec<u8>>,
     /// Makes every call on facts fail so.
     pub facts_fail: Option<DeviceError>,
@@ -53,17 +53,18 @@ pub struct SimDevices {
 pub enum Call {
     Facts,
     Gpu([u8; 32]),
+    EventLog,
+    Record,
     Cpu([u8; 64]),
     Ready(bool),
 }
 
-impl SimDevices {
+impl<C: Cpu> SimDevices<C> {
     /// Puts a machine behind the port, with facts that are true to it: whole GPUs in confidential mode, passed through.
-    pub fn new(vendors: &Vendors, machine: Machine) -> Self {
+    pub fn new(vendors: &Vendors, machine: Machine<C>) -> Self {
         let facts = facts(&machine.gpus);
-        let chain = [machine.chip.vcek_der(), vendors.amd.ask_der(), vendors.amd.ark_der()];
         Self {
-            endorsements: chain.map(<[u8]>::to_vec).to_vec(),
+            endorsements: machine.cpu.own(vendors),
             machine,
             facts,
             facts_from: None,
@@ -172,7 +173,7 @@ pub fn facts(gpus: &[MachineGpu]) -> Facts {
     Facts::whole(driver, &gpus.iter().map(gpu).collect::<Vec<_>>())
 }
 
-impl Devices for SimDevices {
+impl<C: Cpu> Devices for SimDevices<C> {
     fn facts(&mut self) -> Result<Facts, DeviceError> {
         self.calls.push(Call::Facts);
         let reading = self.readings;
@@ -210,6 +211,19 @@ impl Devices for SimDevices {
         }
     }
 
+    fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError> {
+        self.calls.push(Call::EventLog);
+        Ok(self.machine.cpu.boot_log())
+    }
+
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
+        self.calls.push(Call::Record);
+        match self.machine.cpu.record(event, payload) {
+            true => Ok(Extension::Extended),
+            false => Ok(Extension::Unable),
+        }
+    }
+
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError> {
         self.calls.push(Call::Cpu(*report_data));
         if let Some(error) = &self.cpu_fails {
@@ -220,7 +234,8 @@ impl Devices for SimDevices {
             what: error.to_string(),
         })?;
         let endorsements = self.endorsements.iter().cloned().map(Bytes).collect();
-        Ok(CpuEvidence::without_logs(CpuKind::Snp, report, endorsements))
+        let runtime_log = self.machine.cpu.runtime_log().map(Bytes);
+        Ok(CpuEvidence { runtime_log, ..CpuEvidence::without_logs(C::KIND, report, endorsements) })
     }
 
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError> {

@@ -15,7 +15,7 @@ use crate::wire::{UnixSeconds, Window};
 pub use collateral::{CollateralFields, CollateralPart, ListFields};
 pub use event_log::{BootEvent, BootLog, DirectBoot, RuntimeEvent, RuntimeLog};
 pub use fault::Fault;
-pub use guest::{TdxFiles, TdxGuest};
+pub use guest::{Recording, TdxFiles, TdxGuest};
 pub use pck::{PckFields, PckIssuer};
 pub use quote::{QeFields, QuoteFields, QuoteForm, QuotePart, TdFields};
 pub use reference::{Level, ModuleIdentity, PlatformLevel, QeIdentityFields, TcbInfoFields};

@@ -24,7 +24,7 @@ pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
 pub use devices::{Call, Shown, SimDevices};
 pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
 pub use intel::{Intel, TdxFiles, TdxGuest};
-pub use machine::{Files, GpuEvidence, Machine, MachineGpu};
+pub use machine::{Cpu, Files, GpuEvidence, Machine, MachineGpu, Named, SnpFiles, SnpGuest};
 pub use nvidia::Nvidia;
 pub use ocsp::{OcspFields, OcspIssuer, OcspStatus, Responder};
 pub use rim::{RimKind, RimOptions};

@@ -605,6 +605,10 @@ codes! {
         "a sealed key of the reply does not open"
         "ask again with a new challenge; if it persists, the service seals for another key"
 
+    BindingSchemeForeign Authenticity "binding_scheme_foreign"
+        "the parts are bound to one another by another project's scheme, which claviger does not take"
+        "have claviger's agent collect the evidence; each part alone is judged by verify tdx and verify gpu"
+
     // Release policy.
     CpuEvidenceMissing Floor "cpu_evidence_missing"
         "there is no CPU evidence that parses"

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use claviger::agent::error::Exit;
 use claviger::agent::url::ServiceUrl;
-use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Outcome, Overrides};
+use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Extension, Outcome, Overrides};
 use claviger::protocol::facts::{Facts, Switch};
 use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};
@@ -94,6 +94,7 @@ impl Guest {
             run_dir: scratch.0.join("run"),
             retries: 2,
             timeout_s: 20,
+            save_bundle: None,
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };
@@ -166,6 +167,28 @@ fn nothing_comes_of(service: &Service, server: &Server) -> Code {
 }
 
 #[test]
+fn what_is_sent_is_kept_byte_for_byte_where_the_configuration_says() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let seen = sent.clone();
+    let (service, server) = scripted(move |service, request| {
+        *seen.lock().unwrap() = request.body.clone();
+        Response::json(200, &two_keys(service, request))
+    });
+    let mut guest = Guest::new(&service, &server);
+    let path = guest.scratch.0.join("bundle.json");
+    std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
+    guest.config.save_bundle = Some(path.clone());
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    let kept = std::fs::read(&path).unwrap();
+    assert_eq!(kept, *sent.lock().unwrap());
+    assert!(serde_json::from_slice::<claviger::protocol::message::AttestRequest>(&kept).is_ok());
+    // A place that takes no file stops the request before it is sent.
+    guest.config.save_bundle = Some(guest.scratch.0.join("nowhere/bundle.json"));
+    guest.config.retries = 0;
+    assert_eq!(guest.run().code(), Some(Code::AgentConfigInvalid));
+}
+
+#[test]
 fn a_grant_is_delivered_as_closed_files() {
     let (service, server) = granting();
     let mut guest = Guest::new(&service, &server);
@@ -208,8 +231,10 @@ fn the_request_binds_keys_facts_and_evidence_in_the_order_of_the_protocol() {
     assert_eq!(bundle.evidence().cpu.report[0x50..0x90], report_data);
     assert_eq!(bundle.facts().unwrap(), { Facts { ready: Switch::Off, ..guest.devices.facts.clone() } });
     let calls = [
+        Call::EventLog,
         Call::Facts,
         Call::Gpu(gpu_nonce),
+        Call::Record,
         Call::Cpu(report_data),
         Call::Facts,
         Call::Facts,

@@ -265,7 +265,7 @@ fn a_remembered_signature_is_good_for_its_key_scheme_and_bytes_alone() {
 #[test]
 fn certificates_that_a_guest_sends_do_not_displace_the_right_one() {
     let vendors = Vendors::shared().unwrap();
-    let other_chip = || Machine::new(vendors, 1).unwrap().chip.vcek_der().to_vec();
+    let other_chip = || Machine::new(vendors, 1).unwrap().cpu.chip.vcek_der().to_vec();
     for sent in [vec![vec![0x30, 0x00]], vec![other_chip()], vec![other_chip(), other_chip(), vec![1, 2, 3]]]
     {
         let verdict = with(|plan| plan.sent_certificates = sent.clone());

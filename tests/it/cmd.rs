@@ -10,12 +10,14 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use claviger::protocol::facts::Switch;
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
 use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
 use super::scratch::{Scratch, pem};
+use super::support::Plan;
 
 const NONCE: [u8; 32] = [0x42; 32];
 const REPORT_DATA: [u8; 64] = [0x17; 64];
@@ -78,7 +80,7 @@ fn shown(call: &str, scratch: &Scratch) -> String {
     shown
 }
 
-/// Writes each long run of hex digits as its length.
+/// Writes each long run of hex digits as its length, and the simulated GPUs' UUIDs, new in each run, as such.
 fn without_hex(text: &str) -> String {
     let mut out = String::new();
     let mut run = String::new();
@@ -97,7 +99,20 @@ fn without_hex(text: &str) -> String {
     }
     // Trailing blanks do not survive editors.
     let lines: Vec<&str> = out.split('\n').map(str::trim_end).collect();
-    lines.join("\n")
+    without_uuids(&lines.join("\n"))
+}
+
+fn without_uuids(text: &str) -> String {
+    let mut parts = text.split("GPU-");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let uuid = part.chars().take_while(|next| next.is_ascii_hexdigit() || *next == '-').count();
+        match uuid {
+            36 => out.push_str(&format!("GPU-<uuid>{}", &part[uuid..])),
+            _ => out.push_str(&format!("GPU-{part}")),
+        }
+    }
+    out
 }
 
 fn difference(expected: &str, actual: &str) -> String {
@@ -123,16 +138,16 @@ fn mint(scratch: &Scratch) {
     }
     write("device-root.der", vendors.nvidia.device_root_der());
     write("rim-root.der", vendors.nvidia.rim_root_der());
-    write("vek.pem", pem(&files.vek).as_bytes());
-    write("chain.pem", format!("{}{}", pem(&files.ask), pem(&files.ark)).as_bytes());
+    write("vek.pem", pem(&files.cpu.vek).as_bytes());
+    write("chain.pem", format!("{}{}", pem(&files.cpu.ask), pem(&files.cpu.ark)).as_bytes());
     let report = machine.cpu_report(REPORT_DATA).unwrap();
     write("report.bin", &report);
     write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
     write("report.b64", STANDARD.encode(&report).as_bytes());
     write("report.b64url", URL_SAFE_NO_PAD.encode(&report).as_bytes());
     write("short.bin", &report[..1183]);
-    let debug = SnpFields { policy: machine.snp.policy | 1 << 19, ..machine.snp.clone() };
-    write("debug.bin", &machine.chip.report(&debug).unwrap());
+    let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
+    write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
     mint_td(vendors, scratch);
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
@@ -161,8 +176,33 @@ fn mint(scratch: &Scratch) {
     write("words.txt", b"This is no evidence.\n");
     write("large", &vec![0; 1024 * 1024 + 1]);
     std::fs::create_dir(scratch.path().join("folder")).unwrap();
+    recorded(scratch);
     #[cfg(feature = "measure")]
     images(scratch);
+}
+
+/// Requests as an agent keeps them, with their policy and what is at hand for them.
+fn recorded(scratch: &Scratch) {
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let mut plan = Plan::in_order();
+    plan.send();
+    write("bundle.json", &plan.body);
+    write("policy.toml", plan.policy.as_bytes());
+    for folder in ["given", "roots"] {
+        std::fs::create_dir(scratch.path().join(folder)).unwrap();
+    }
+    for (name, bytes) in plan.machine.endorsements(plan.vendors, plan.now).unwrap().named() {
+        write(&format!("given/{name}"), &bytes);
+    }
+    let (amd, nvidia) = (&plan.vendors.amd, &plan.vendors.nvidia);
+    write("roots/ark.der", amd.ark_der());
+    write("roots/ask.der", amd.ask_der());
+    write("roots/device.der", nvidia.device_root_der());
+    write("roots/rim.der", nvidia.rim_root_der());
+    plan.device().mig_current = Switch::On;
+    plan.send();
+    write("bundle-mig.json", &plan.body);
+    write("tinfoil-v4.json", br#"{"format":"https://tinfoil.sh/predicate/attestation/v4"}"#);
 }
 
 /// Firmware and what goes with it, always the same.
@@ -188,7 +228,7 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write("intel-root.der", vendors.intel.root_der());
     write("quote.bin", &quote);
     write("quote.b64", STANDARD.encode(&quote).as_bytes());
-    write("quote-short.bin", &quote[..4000]);
+    write("quote-short.bin", &quote[..600]);
     write("collateral.json", &td.files(&vendors.intel).unwrap().collateral);
     write("ccel.bin", &td.boot_log());
     write("runtime.json", &td.runtime_log());

@@ -17,6 +17,7 @@ mod gpu;
 mod lines;
 mod nvidia;
 mod policy;
+mod tdx;
 
 /// What one change does.
 #[derive(Clone, Copy)]
@@ -34,30 +35,39 @@ struct Case {
     /// Why there is more than one code.
     why: Option<&'static str>,
     change: Change,
+    /// The request in order that is changed.
+    base: fn() -> Plan,
 }
 
 /// Denied for exactly this code.
 const fn denied(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
-    Case { name, expect: Expect::Denied, codes: code, why: None, change }
+    Case { name, expect: Expect::Denied, codes: code, why: None, change, base: Plan::in_order }
 }
 
 /// Denied for several codes, since one change makes each true.
 const fn all(name: &'static str, codes: &'static [Code], why: &'static str, change: Change) -> Case {
-    Case { name, expect: Expect::Denied, codes, why: Some(why), change }
+    Case { name, expect: Expect::Denied, codes, why: Some(why), change, base: Plan::in_order }
 }
 
 /// Neither granted nor denied: something was not at hand.
 const fn undecided(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
-    Case { name, expect: Expect::Undecided, codes: code, why: None, change }
+    Case { name, expect: Expect::Undecided, codes: code, why: None, change, base: Plan::in_order }
+}
+
+/// The same change of a guest of TDX.
+const fn of_tdx(case: Case) -> Case {
+    Case { base: Plan::tdx, ..case }
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {
-    [binding::CASES, cpu::CASES, facts::CASES, gpu::CASES, nvidia::CASES, policy::CASES].into_iter().flatten()
+    [binding::CASES, cpu::CASES, facts::CASES, gpu::CASES, nvidia::CASES, policy::CASES, tdx::CASES]
+        .into_iter()
+        .flatten()
 }
 
-fn verdict(change: Change) -> Verdict {
-    let mut plan = Plan::in_order();
-    change(&mut plan);
+fn verdict(case: &Case) -> Verdict {
+    let mut plan = (case.base)();
+    (case.change)(&mut plan);
     judged(plan)
 }
 
@@ -70,7 +80,7 @@ fn sorted(codes: &[Code]) -> Vec<Code> {
 
 /// Says what is wrong with the outcome of a case.
 fn fault(case: &Case) -> Option<String> {
-    let found = verdict(case.change);
+    let found = verdict(case);
     let outcome = match case.expect {
         Expect::Denied => Outcome::Denied,
         Expect::Undecided => Outcome::Undecided,
@@ -97,6 +107,24 @@ fn a_request_in_order_is_granted_live_and_as_a_recording() {
     for risk in ["gpu-relay", "physical-interposer", "smt-sibling", "state-after-release", "unwitnessed"] {
         assert!(risks.contains(&risk), "{risk}");
     }
+}
+
+#[test]
+fn a_request_of_a_guest_of_tdx_is_granted_live_and_as_a_recording() {
+    let Verdict { outcome, reasons, warnings, risks, stranger } = judged(Plan::tdx());
+    assert_eq!(outcome, Outcome::Granted, "{reasons:?}");
+    assert_eq!((stranger, warnings.len()), (None, 0));
+    let expected = [
+        "denial-of-service",
+        "gpu-relay",
+        "guest-root-speaks-for-agent",
+        "other-ledger",
+        "physical-interposer",
+        "smt-sibling",
+        "state-after-release",
+        "unwitnessed",
+    ];
+    assert_eq!(risks, expected);
 }
 
 #[test]
@@ -150,8 +178,8 @@ fn each_test_that_stands_for_a_code_exists() {
 #[test]
 fn every_reason_of_floor_and_policy_says_what_was_expected_and_what_was_found() {
     let mut silent = Vec::new();
-    for case in [cpu::CASES, facts::CASES, policy::CASES].into_iter().flatten() {
-        for reason in verdict(case.change).reasons {
+    for case in [cpu::CASES, facts::CASES, policy::CASES, tdx::CASES].into_iter().flatten() {
+        for reason in verdict(case).reasons {
             let said = reason.expected.is_some() && reason.actual.is_some();
             // A document that cannot be read has its parser's sentence alone; a check of `verify` its code and hint.
             let own = matches!(reason.code.family(), Family::Floor | Family::Policy);

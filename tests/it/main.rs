@@ -7,7 +7,10 @@ mod agent;
 #[cfg(feature = "sim")]
 mod attacks;
 #[cfg(feature = "sim")]
+mod bundle;
+#[cfg(feature = "sim")]
 mod cmd;
+mod combined;
 #[cfg(feature = "server")]
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]

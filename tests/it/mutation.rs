@@ -55,7 +55,8 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
     }
 }
 
-/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but noise.
+/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but
+/// noise.
 #[test]
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
@@ -140,9 +141,9 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let logs = [BootLog::direct(&boot), BootLog::grub(&boot)];
             logs.into_iter().map(|log| BootLog { area_len: 0, ..log }.bytes()).collect()
         }
-        "certificate" => vec![files().vek, files().ask, vendors.intel.root_der().to_vec()],
+        "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
         "collateral" => vec![collateral()],
-        "crl" => vec![files().crl, hex::decode(member("pck_crl")).unwrap()],
+        "crl" => vec![files().cpu.crl, hex::decode(member("pck_crl")).unwrap()],
         "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
         "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),

@@ -6,7 +6,7 @@
 
 use claviger::endorse::{Certificate, Crl, OcspResponse, Rim};
 use claviger::evidence::snp::{REPORT_LEN, Report, SIGNED_LEN};
-use claviger::sim::{Files, Machine, Vendors};
+use claviger::sim::{Files, Machine, SnpFiles, Vendors};
 use claviger::verify::ocsp::Hold;
 use claviger::verify::snp::SnpEndorsements;
 use claviger::verify::verdict::{Verdict, most_telling};
@@ -124,7 +124,7 @@ fn flipped(bytes: &[u8], offset: usize, bit: u8) -> Vec<u8> {
 #[test]
 fn no_snp_report_with_a_flipped_byte_is_authentic() {
     let world = World::new();
-    let (report, Files { vek, crl, .. }) = (world.cpu_report(), &world.files);
+    let (report, SnpFiles { vek, crl, .. }) = (world.cpu_report(), &world.files.cpu);
     assert!(world.snp(&report, vek, crl).0);
     assert_eq!(report.len(), REPORT_LEN);
     for offset in 0..REPORT_LEN {
@@ -140,7 +140,7 @@ fn no_snp_report_with_a_flipped_byte_is_authentic() {
 #[test]
 fn no_report_is_authentic_by_a_flipped_certificate_or_list() {
     let world = World::new();
-    let (report, Files { vek, crl, .. }) = (world.cpu_report(), &world.files);
+    let (report, SnpFiles { vek, crl, .. }) = (world.cpu_report(), &world.files.cpu);
     for offset in offsets(vek.len(), STRIDE, "vek") {
         let vek = flipped(vek, offset, 1);
         assert_not_authentic(world.snp(&report, &vek, crl), &format!("vek byte {offset}"));
@@ -215,7 +215,7 @@ fn no_gpu_report_is_authentic_by_a_flipped_document_or_answer() {
 #[test]
 fn no_other_length_of_evidence_is_authentic() {
     let world = World::new();
-    let (report, Files { vek, crl, .. }) = (world.cpu_report(), &world.files);
+    let (report, SnpFiles { vek, crl, .. }) = (world.cpu_report(), &world.files.cpu);
     let (gpu, chain) = world.gpu_evidence();
     let given = world.nvidia().parsed();
     for len in (0..REPORT_LEN).step_by(31).chain([REPORT_LEN - 1]) {
@@ -247,7 +247,7 @@ fn no_other_length_of_evidence_is_authentic() {
 #[test]
 fn no_other_version_of_a_report_is_authentic() {
     let world = World::new();
-    let (report, Files { vek, crl, .. }) = (world.cpu_report(), &world.files);
+    let (report, SnpFiles { vek, crl, .. }) = (world.cpu_report(), &world.files.cpu);
     for version in [0u32, 1, 2, 4, 5, 6, 7, 0x0300, u32::MAX] {
         let mut other = report.clone();
         other[..4].copy_from_slice(&version.to_le_bytes());
@@ -258,7 +258,7 @@ fn no_other_version_of_a_report_is_authentic() {
 #[test]
 fn what_is_wholly_something_else_gives_a_code() {
     let world = World::new();
-    let (report, Files { vek, crl, .. }) = (world.cpu_report(), &world.files);
+    let (report, SnpFiles { vek, crl, .. }) = (world.cpu_report(), &world.files.cpu);
     let (gpu, chain) = world.gpu_evidence();
     let given = world.nvidia().parsed();
     let random: [u8; 4096] = crypto::random().unwrap();

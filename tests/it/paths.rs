@@ -48,7 +48,7 @@ fn callers(name: &str) -> Vec<String> {
 fn one_call_unwraps_a_key_and_one_judges_for_the_service() {
     assert_eq!(callers("unwrap_and_seal"), ["release/attest.rs"]);
     // Renewals go the same way: both routes of the guest plane end in `attest`.
-    assert_eq!(callers("assess_devices"), ["release/attest.rs", "release/judge.rs"]);
+    assert_eq!(callers("assess_devices"), ["release/attest.rs", "release/judge.rs", "release/recording.rs"]);
     let decides = callers("decide");
     assert_eq!(decides, ["release/judge.rs"], "only the judgement grants");
     let judges = callers("judge");
@@ -66,7 +66,7 @@ fn the_search_for_callers_finds_them() {
 fn a_debug_guest_is_refused_on_every_path() {
     let with = |change: Change| {
         let mut plan = Plan::in_order();
-        plan.machine.snp.policy |= 1 << 19;
+        plan.machine.cpu.snp.policy |= 1 << 19;
         change(&mut plan);
         judged(plan)
     };
@@ -94,12 +94,12 @@ fn a_debug_guest_is_refused_on_every_path() {
 #[test]
 fn the_first_fault_hides_no_other_and_what_is_missing_excuses_none() {
     let mut plan = Plan::in_order();
-    plan.machine.snp.reported_tcb = {
-        let mut tcb = plan.machine.chip.tcb;
+    plan.machine.cpu.snp.reported_tcb = {
+        let mut tcb = plan.machine.cpu.chip.tcb;
         tcb.microcode -= 1;
         Some(tcb.bytes(plan.vendors.amd.line))
     };
-    plan.machine.snp.vmpl = 2;
+    plan.machine.cpu.snp.vmpl = 2;
     plan.gpu_nonce = Some([9; 32]);
     plan.device().mig_instances = 1;
     plan.given = Some(Box::new(|given| {

@@ -37,7 +37,8 @@ fn every_command_and_option_of_the_readme_exists() {
     let commands = commands();
     assert!(commands.len() >= 15, "{commands:?}");
     for words in commands {
-        let has_second = ["audit", "identity", "key", "policy", "verify"].contains(&words[0].as_str());
+        let has_second =
+            ["audit", "identity", "key", "measure", "policy", "verify"].contains(&words[0].as_str());
         let mut help: Vec<&str> =
             words.iter().take(1 + usize::from(has_second)).map(String::as_str).collect();
         help.push("--help");
@@ -140,4 +141,84 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
     let output = claviger(&["agent", "--config", &place("agent.toml")]);
     assert!(said(&output).contains("the configuration is good"), "{}", said(&output));
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A process of the trial, which ends with the test.
+struct Running(std::process::Child);
+
+impl Running {
+    fn start(words: &[String], folder: &Path, ready: &str) -> Self {
+        let log = folder.join(format!("{}.log", words[0]));
+        let file = std::fs::File::create(&log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+        command.args(words).current_dir(folder).stdout(file.try_clone().unwrap()).stderr(file);
+        let mut running = Self(command.spawn().unwrap());
+        let begun = std::time::Instant::now();
+        loop {
+            let said = std::fs::read_to_string(&log).unwrap();
+            if said.contains(ready) {
+                return running;
+            }
+            assert!(running.0.try_wait().unwrap().is_none(), "{words:?}: {said}");
+            assert!(begun.elapsed().as_secs() < 60, "{words:?}: {said}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The commands of the trial, in their order and as they stand, but for the ports.
+#[test]
+fn the_trial_of_the_readme_runs_as_it_stands() {
+    let scratch = Scratch::new("readme-trial");
+    let folder = scratch.path();
+    let ports: Vec<String> = (0..3)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|listener| listener.local_addr().unwrap().port().to_string())
+        .collect();
+    for file in ["trial.toml", "trial-agent.toml"] {
+        let mut text = configuration(&format!("`{file}`")).to_string();
+        for (port, own) in ["8443", "8444", "8445"].iter().zip(&ports) {
+            text = text.replace(port, own);
+        }
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    std::fs::create_dir(folder.join("policies")).unwrap();
+    let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/simulator.toml");
+    std::fs::copy(policy, folder.join("policies/simulator.toml")).unwrap();
+    let commands = commands();
+    let from = commands.iter().position(|words| words[0] == "simulate").unwrap();
+    let to = from + commands[from..].iter().position(|words| words[..2] == ["verify", "bundle"]).unwrap();
+    let mut running = Vec::new();
+    let mut last = String::new();
+    for words in &commands[from..=to] {
+        match words[0].as_str() {
+            "simulate" => running.push(Running::start(words, folder, "ready")),
+            "serve" => running.push(Running::start(words, folder, "\"listening\"")),
+            _ => {
+                let (arguments, file) = match words.iter().position(|word| word == ">") {
+                    Some(at) => (&words[..at], Some(&words[at + 1])),
+                    None => (&words[..], None),
+                };
+                let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+                let output = command.args(arguments).current_dir(folder).output().unwrap();
+                assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+                if let Some(file) = file {
+                    std::fs::write(folder.join(file), &output.stdout).unwrap();
+                }
+                last = said(&output);
+            }
+        }
+    }
+    assert_eq!(running.len(), 2);
+    assert!(last.contains("would be granted under"), "{last}");
+    assert!(last.contains("freshness: recorded."), "{last}");
 }

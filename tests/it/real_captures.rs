@@ -1,25 +1,24 @@
 //! Real evidence as one request through the one judgement: what a recording can show passes, and what it cannot is all
 //! that does not.
 
-use std::sync::Arc;
-
 use claviger::endorse::gpu_chain::Chain;
 use claviger::endorse::{OcspResponse, Rim};
 use claviger::evidence::gpu::Report as GpuReport;
 use claviger::evidence::snp::Report;
-use claviger::identity::Replayed;
-use claviger::policy::{Decision, Draft, Policy};
+use claviger::identity::challenge::Place;
+use claviger::identity::{ChallengeKey, Replayed};
+use claviger::policy::{Decision, Policy};
 use claviger::protocol::facts::Facts;
-use claviger::protocol::head::{RequestHead, head_hash};
-use claviger::protocol::message::{
-    AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
-};
+use claviger::protocol::head::{Plane, RequestHead, head_hash};
+use claviger::protocol::message::{AttestRequest, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence};
 use claviger::protocol::transcript;
-use claviger::release::judge;
+use claviger::release::Recording;
 use claviger::verify::snp::SnpEndorsements;
 use claviger::verify::tdx::IntelEndorsements;
-use claviger::verify::{Caller, Claims, Endorsements, NvidiaEndorsements, Roots, Subject, Verifier};
+use claviger::verify::{Claims, Endorsements, NvidiaEndorsements, Roots, Subject, Verifier};
 use claviger::wire::crypto::Ed25519Key;
+use claviger::wire::ids::StoreId;
+use claviger::wire::secret::SecretArray;
 use claviger::wire::{CheckName, Code, Outcome, UnixSeconds, Untrusted};
 
 use crate::support::Plan;
@@ -42,7 +41,7 @@ fn read(path: &str) -> Option<Vec<u8>> {
 
 /// A recording: an SNP report of a Genoa machine in the cloud, and a report of an H100.
 struct Capture {
-    bundle: Arc<Bundle>,
+    recording: Recording,
     given: Endorsements,
     policy: String,
 }
@@ -65,9 +64,11 @@ fn capture(alter: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Option<Capture> {
     let cpu = CpuEvidence::without_logs(CpuKind::Snp, report, Vec::new());
     let evidence = Evidence { cpu, gpus: vec![GpuEvidence { report: gpu, chain }] };
     let digest = transcript::evidence_digest(&evidence, &facts);
-    let proof = instance.sign(&transcript::proof(b"recorded", &head_hash(&head), &digest)).to_vec();
+    let place = Place { plane: Plane::Guest, store: StoreId::new([5; 16]), epoch: 1 };
+    let challenge = ChallengeKey::new(SecretArray::random().unwrap()).make(now(), place).unwrap().bytes;
+    let proof = instance.sign(&transcript::proof(&challenge, &head_hash(&head), &digest)).to_vec();
     let request = AttestRequest {
-        challenge: Bytes(b"recorded".to_vec()),
+        challenge: Bytes(challenge),
         head: Bytes(head),
         evidence: Some(evidence),
         facts: Some(Bytes(facts)),
@@ -137,17 +138,19 @@ vbios = "{vbios}"
 "#,
         snp.measurement, snp.host_data
     );
-    Some(Capture { bundle: Arc::new(Bundle::of(request).unwrap()), given, policy })
+    let recording = Recording::read(&serde_json::to_vec(&request).unwrap()).unwrap();
+    Some(Capture { recording, given, policy })
 }
 
 impl Capture {
     fn judged(&self, roots: Roots) -> Decision<Replayed> {
-        let now = UnixSeconds::from_rfc3339(NOW).unwrap();
-        let verifier = Verifier::new(roots);
-        let draft = Draft::of(Policy::parse(self.policy.as_bytes()).unwrap()).unwrap();
-        let caller = Caller::of(Replayed::of([7; 32]), self.bundle.clone());
-        judge(caller.assess(&verifier, &self.given, now), &self.given, &verifier, &draft, now)
+        let policy = Policy::parse(self.policy.as_bytes()).unwrap();
+        self.recording.judge(policy, &self.given, &Verifier::new(roots), now()).unwrap()
     }
+}
+
+fn now() -> UnixSeconds {
+    UnixSeconds::from_rfc3339(NOW).unwrap()
 }
 
 fn named(claims: &Claims<Replayed>, part: Subject, outcome: Outcome) -> Vec<CheckName> {

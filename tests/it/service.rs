@@ -8,6 +8,8 @@ mod http;
 mod leases;
 mod redeem;
 mod risk;
+mod rollback;
+mod tdx;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -38,12 +40,13 @@ use claviger::protocol::sealing::TransportKey;
 use claviger::protocol::transcript;
 use claviger::release::ear::Issuer;
 use claviger::release::service::{Adapters, Ports, Service};
-use claviger::sim::{Machine, SimDevices, Vendors};
+use claviger::sim::{Cpu, Machine, SimDevices, SnpGuest, TdxGuest, Vendors};
 use claviger::store::{Clock as StoreClock, Opening, RowMac, Store};
 use claviger::verify::roots::AmdAnchors;
 use claviger::verify::{Roots, Verifier};
 use claviger::wire::crypto::Ed25519Key;
 use claviger::wire::ids::{LeaseId, Mode};
+use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
 use claviger::wire::secret::Secret;
 use claviger::wire::time::Clock;
 use claviger::wire::txn::{StoreError, Transact as _};
@@ -204,8 +207,8 @@ impl Reply {
 }
 
 /// A guest with its own keys.
-pub struct Guest {
-    pub devices: SimDevices,
+pub struct Guest<C = SnpGuest> {
+    pub devices: SimDevices<C>,
     pub instance: Ed25519Key,
     pub transport: TransportKey,
     pub tenant: String,
@@ -219,7 +222,7 @@ pub struct Sent {
     pub body: Vec<u8>,
 }
 
-impl Guest {
+impl<C: Cpu> Guest<C> {
     /// Signs a request for a challenge.
     pub fn sign(
         &mut self,
@@ -239,7 +242,8 @@ impl Guest {
             lease,
             ..RequestHead::release(tenant, keys, &self.instance.public(), self.transport.public())
         };
-        let asked = Asked::new(challenge, head).unwrap();
+        let event_log = if ends { None } else { self.devices.event_log().unwrap() };
+        let asked = Asked::new(challenge, head, event_log).unwrap();
         let content = (!ends).then(|| {
             self.devices.restart();
             let facts = self.devices.facts().unwrap().bytes().unwrap();
@@ -250,7 +254,10 @@ impl Guest {
                 .gpu_evidence(transcript::gpu_nonce(nonce, &asked.head_hash, count).bytes())
                 .unwrap();
             let data = transcript::report_data(nonce, &asked.head_hash, &gpus, &facts);
-            let cpu = self.devices.cpu_evidence(data.bytes()).unwrap();
+            let recorded = transcript::gpu_evidence(&gpus);
+            self.devices.record(GPU_EVIDENCE_EVENT, recorded.bytes()).unwrap();
+            let mut cpu = self.devices.cpu_evidence(data.bytes()).unwrap();
+            cpu.event_log = asked.event_log.clone().map(Bytes);
             (Evidence { cpu, gpus }, facts)
         });
         let digest = match &content {
@@ -373,8 +380,15 @@ impl Stage {
         self.guest_of(machine)
     }
 
+    /// A TDX guest in order, its endorsements in the folder.
+    pub fn tdx(&self, name: &str) -> Guest<TdxGuest> {
+        let machine = Machine::tdx(self.vendors, 1).unwrap();
+        self.publish(name, &machine);
+        self.guest_of(machine)
+    }
+
     /// A guest on that machine.
-    pub fn guest_of(&self, machine: Machine) -> Guest {
+    pub fn guest_of<C: Cpu>(&self, machine: Machine<C>) -> Guest<C> {
         Guest {
             devices: SimDevices::new(self.vendors, machine),
             instance: Ed25519Key::generate().unwrap().0,
@@ -405,7 +419,7 @@ impl Stage {
         self.scratch.path().join("endorsements")
     }
 
-    pub fn publish(&self, name: &str, machine: &Machine) {
+    pub fn publish<C: Cpu>(&self, name: &str, machine: &Machine<C>) {
         for (file, bytes) in machine.endorsements(self.vendors, self.now()).unwrap().named() {
             std::fs::write(self.endorsements().join(format!("{name}-{file}")), bytes).unwrap();
         }
@@ -432,7 +446,7 @@ impl Stage {
 
     /// Judges a grant as an agent does: signature, receipt, keys.
     #[track_caller]
-    pub fn check_grant(&self, guest: &Guest, sent: &Sent, reply: &Reply) -> check::Grant {
+    pub fn check_grant<C: Cpu>(&self, guest: &Guest<C>, sent: &Sent, reply: &Reply) -> check::Grant {
         reply.grant();
         let pins = self.identity().public().pins();
         let grant = check::grant(&reply.body, &sent.asked, pins, &guest.transport, self.now()).unwrap();

@@ -117,8 +117,8 @@ fn amd_chain_and_report_verify() {
     let vendors = vendors();
     let machine = Machine::new(vendors, 0).unwrap();
     let (ark, ask) = (vendors.amd.ark_der().to_vec(), vendors.amd.ask_der().to_vec());
-    assert_chain(&[machine.chip.vcek_der().to_vec(), ask, ark]);
-    let vcek = certificate(machine.chip.vcek_der());
+    assert_chain(&[machine.cpu.chip.vcek_der().to_vec(), ask, ark]);
+    let vcek = certificate(machine.cpu.chip.vcek_der());
     assert_eq!(vcek.serial, [0]);
     assert_eq!(vcek.algorithm, SignatureAlgorithm::RsaPssSha384);
     let report = machine.cpu_report([7; 64]).unwrap();

@@ -53,12 +53,12 @@ const WRONG: [Wrong; 9] = [
     Wrong {
         tale: "another image was launched",
         code: Code::SnpMeasurementNotListed,
-        spoil: |devices| devices.machine.snp.measurement = [7; 48],
+        spoil: |devices| devices.machine.cpu.snp.measurement = [7; 48],
     },
     Wrong {
         tale: "the host lets a debugger into the VM",
         code: Code::SnpDebug,
-        spoil: |devices| devices.machine.snp.policy |= 1 << 19,
+        spoil: |devices| devices.machine.cpu.snp.policy |= 1 << 19,
     },
     Wrong {
         tale: "GPU evidence was recorded earlier",
@@ -110,7 +110,7 @@ fn old_firmware(stage: &mut Stage) -> Result<(), Failure> {
     let mut devices = stage.guest("old")?;
     let old = Tcb { snp: 11, ..Tcb::default() };
     let chip = crate::wire::crypto::random().map_err(usage)?;
-    devices.machine.chip = stage.vendors.amd.chip(chip, old).map_err(usage)?;
+    devices.machine.cpu.chip = stage.vendors.amd.chip(chip, old).map_err(usage)?;
     stage.publish("old", &devices.machine)?;
     let mut devices = SimDevices::new(&stage.vendors, devices.machine);
     refused(stage, "old", &mut devices, "the chip's firmware is below the floor", Code::SnpTcbBelowFloor)

@@ -27,17 +27,23 @@ pub fn read(path: &Path) -> Result<Vec<Device>, Failure> {
     let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
     let document: Value =
         serde_json::from_slice(&files::read(path)?).map_err(|error| wrong(format!("not JSON: {error}")))?;
-    let list = document.get("evidence_list").unwrap_or(&document);
-    let list = list
-        .as_array()
-        .ok_or_else(|| wrong("expected an array, or an object with `evidence_list`".to_string()))?;
+    devices(&document).map_err(wrong)
+}
+
+/// Takes the devices of a document: an array, or an object with `evidence_list`.
+///
+/// Errors: a sentence naming the entry.
+pub fn devices(document: &Value) -> Result<Vec<Device>, String> {
+    let list = document.get("evidence_list").unwrap_or(document);
+    let list =
+        list.as_array().ok_or_else(|| "expected an array, or an object with `evidence_list`".to_string())?;
     if list.is_empty() || list.len() > limits::DEVICES_MAX {
-        return Err(wrong(format!("expected 1 to {} devices; {} given", limits::DEVICES_MAX, list.len())));
+        return Err(format!("expected 1 to {} devices; {} given", limits::DEVICES_MAX, list.len()));
     }
     let field = |at: usize, entry: &Value, name: &str| {
         let text = entry.get(name).and_then(Value::as_str);
         text.and_then(|text| STANDARD.decode(text).ok())
-            .ok_or_else(|| wrong(format!("device {at}: expected base64 in `{name}`")))
+            .ok_or_else(|| format!("device {at}: expected base64 in `{name}`"))
     };
     list.iter()
         .enumerate()

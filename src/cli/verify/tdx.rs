@@ -21,6 +21,7 @@ The quote may be binary, hex or base64. The collateral is a JSON object of texts
 root_ca_crl with signatures and issuer chains, as quote verification libraries exchange it. The verdict speaks of
 authenticity: verified, refused, or undecided where no collateral was given. The appraisal speaks of acceptability
 under the strict defaults: a TCB that is up to date, and attributes under which a TD is trusted.
+Take the collateral from Intel and not from the guest: an older set that is inside its window is not found out here.
 
 Example:
   claviger verify tdx --quote quote.bin --collateral collateral.json --event-log ccel.bin --report-data \"$DATA\"

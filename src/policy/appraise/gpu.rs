@@ -2,7 +2,7 @@
 
 use super::Support;
 use crate::policy::catalogue::{Catalogue, Shown};
-use crate::policy::document::GpuRules;
+use crate::policy::document::{Combination, GpuRules};
 use crate::policy::reason::{Reason, listed};
 use crate::policy::view::{GpuView, View};
 use crate::protocol::facts::Switch;
@@ -53,14 +53,14 @@ pub(super) fn unsupported(subject: Subject, view: &View<'_>, gpu: &GpuView) -> R
 pub(super) fn support(
     view: &View<'_>,
     gpu: &GpuView,
-    rules: &GpuRules,
+    combinations: &[Combination],
     catalogue: &Catalogue,
 ) -> Option<Support> {
     let shown = shown(view, gpu)?;
     if let Some(row) = catalogue.supports(&shown) {
         return Some(Support::Listed { source: row.source.clone(), dated: row.dated.clone() });
     }
-    let named = rules.combinations.iter().any(|named| {
+    let named = combinations.iter().any(|named| {
         named.line == shown.line
             && named.architecture == shown.architecture
             && shown.driver.numbers().first() == Some(&named.driver_branch)

@@ -17,12 +17,27 @@ pub struct TdxGuest {
     pub runtime: RuntimeLog,
     /// Events that were measured after those of `runtime` and stand in no log.
     pub unlogged: Vec<RuntimeEvent>,
+    /// How the guest's software records an event.
+    pub recording: Recording,
     /// How the boot log is shown.
     pub show_boot: fn(&BootLog) -> Vec<u8>,
     /// How the runtime log is shown.
     pub show_runtime: fn(&RuntimeLog) -> Vec<u8>,
     /// What Intel says of the platform.
     pub collateral: CollateralFields,
+}
+
+/// How a guest's software records an event that it is asked to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// As it is asked to.
+    Once,
+    /// With another payload.
+    Other,
+    /// Twice.
+    Twice,
+    /// Not at all: the guest's kernel lets nobody extend a register.
+    Unable,
 }
 
 /// Endorsements of a TDX guest as bytes.
@@ -50,10 +65,23 @@ impl TdxGuest {
             boot: BootLog::default(),
             runtime: RuntimeLog::default(),
             unlogged: Vec::new(),
+            recording: Recording::Once,
             show_boot: BootLog::bytes,
             show_runtime: RuntimeLog::json,
             collateral: CollateralFields::right(now)?,
         })
+    }
+
+    /// Measures an event into RTMR3 and logs it; says whether it did.
+    pub fn measure(&mut self, event: &str, payload: &[u8]) -> bool {
+        let right = RuntimeEvent::new(event, payload);
+        match self.recording {
+            Recording::Once => self.runtime.events.push(right),
+            Recording::Other => self.runtime.events.push(RuntimeEvent::new(event, &[7; 48])),
+            Recording::Twice => self.runtime.events.extend([right.clone(), right]),
+            Recording::Unable => return false,
+        }
+        true
     }
 
     /// Returns RTMR0 to RTMR3 as they stand.

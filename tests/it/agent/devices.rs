@@ -130,6 +130,14 @@ impl Devices for Watched {
         evidence
     }
 
+    fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError> {
+        self.inner.event_log()
+    }
+
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
+        self.inner.record(event, payload)
+    }
+
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError> {
         self.inner.cpu_evidence(report_data)
     }

@@ -57,16 +57,16 @@ fn a_copied_instance_key_does_not_carry_a_lease_to_another_guest() {
 fn guests_without_a_report_id_are_not_one_guest() {
     let stage = Stage::new("attack-no-report-id");
     let mut guest = stage.guest("g");
-    guest.devices.machine.snp.report_id = [0; 32];
+    guest.devices.machine.cpu.snp.report_id = [0; 32];
     let lease = guest.granted(&stage);
     let mut other = stage.thief("other", &guest);
-    other.devices.machine.snp.report_id = [0; 32];
+    other.devices.machine.cpu.snp.report_id = [0; 32];
     let sent = other.release(&stage);
     stage.check_denial(&sent, &stage.attest(&sent), Code::GpuHeldByOwnTenant);
     let sent = other.renewal(&stage, lease);
     stage.check_denial(&sent, &stage.attest(&sent), Code::LeaseUnknown);
     // Nor is one that shows an id the guest that showed none, with the same key.
-    guest.devices.machine.snp.report_id = [7; 32];
+    guest.devices.machine.cpu.snp.report_id = [7; 32];
     let sent = guest.release(&stage);
     stage.check_denial(&sent, &stage.attest(&sent), Code::GpuHeldByOwnTenant);
     stage.holds();
@@ -141,7 +141,7 @@ fn a_replayed_bundle_of_a_spent_challenge_fills_no_log() {
 fn a_request_with_everything_wrong_fits_into_its_entry() {
     let stage = Stage::new("attack-large-entry");
     let mut machine = Machine::new(stage.vendors, 16).unwrap();
-    machine.snp.measurement = [9; 48];
+    machine.cpu.snp.measurement = [9; 48];
     for gpu in &mut machine.gpus {
         gpu.fields.protected_pcie = None;
         gpu.fields.driver = "999.99.99".to_string();

@@ -106,7 +106,7 @@ pub const CASES: &[Case] = &[
         "evidence of a CPU family that is not built",
         &[CpuKindNotBuilt, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         "what cannot be read commits to nothing and is in no combination",
-        |plan| plan.kind = CpuKind::Tdx,
+        |plan| plan.kind = CpuKind::AzureTdx,
     ),
 ];
 
@@ -143,8 +143,11 @@ fn gpu_evidence_of_another_guest_is_refused_by_its_nonce_alone() {
 fn evidence_of_one_challenge_is_refused_under_another_for_every_kind() {
     // The challenge is exchanged after everything was collected for the first one.
     let under_another = |kind: CpuKind| {
-        let mut plan = Plan::in_order();
-        plan.kind = kind;
+        let mut plan = match kind {
+            CpuKind::Tdx => Plan::tdx(),
+            CpuKind::AzureSnp | CpuKind::AzureTdx | CpuKind::Snp => Plan { kind, ..Plan::in_order() },
+        };
+        plan.head.event_log = plan.event_log();
         let next = plan.challenge_key.make(plan.now.plus(-1), plan.place).unwrap();
         let (old, hash) =
             (plan.challenge.nonce, claviger::protocol::head::head_hash(&plan.head.bytes().unwrap()));
@@ -172,8 +175,8 @@ fn evidence_of_one_challenge_is_refused_under_another_for_every_kind() {
         assert!(codes.contains(&ReportDataMismatch), "{}: {codes:?}", kind.text());
         assert!(codes.contains(&GpuNonceMismatch), "{}: {codes:?}", kind.text());
         match kind {
-            CpuKind::Snp => assert_eq!(codes.len(), 2, "{codes:?}"),
-            CpuKind::AzureSnp | CpuKind::AzureTdx | CpuKind::Tdx => {
+            CpuKind::Snp | CpuKind::Tdx => assert_eq!(codes.len(), 2, "{codes:?}"),
+            CpuKind::AzureSnp | CpuKind::AzureTdx => {
                 assert!(codes.contains(&CpuKindNotBuilt), "{}: {codes:?}", kind.text());
             }
         }

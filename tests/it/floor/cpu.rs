@@ -14,9 +14,9 @@ const DAY_S: i64 = 86_400;
 /// Certifies the chip's key anew, with one field changed.
 fn vcek(plan: &mut Plan, change: impl FnOnce(&mut VcekFields)) {
     let amd = &plan.vendors.amd;
-    let mut fields = amd.vcek_fields(&plan.machine.chip);
+    let mut fields = amd.vcek_fields(&plan.machine.cpu.chip);
     change(&mut fields);
-    let der = amd.vcek(&plan.machine.chip, &fields).unwrap();
+    let der = amd.vcek(&plan.machine.cpu.chip, &fields).unwrap();
     sends(plan, vec![der]);
 }
 
@@ -30,11 +30,11 @@ fn sends(plan: &mut Plan, certificates: Vec<Vec<u8>>) {
 fn crl(plan: &mut Plan, from: i64, until: i64, revoked: &'static [u32]) {
     let (amd, now) = (&plan.vendors.amd, plan.now);
     let der = amd.crl(now.plus(from), Some(now.plus(until)), 2, revoked).unwrap();
-    plan.files = Some(Box::new(move |files| files.crl = der));
+    plan.files = Some(Box::new(move |files| files.cpu.crl = der));
 }
 
 fn levels(plan: &Plan, change: impl FnOnce(&mut Tcb)) -> Option<[u8; 8]> {
-    let mut tcb = plan.machine.chip.tcb;
+    let mut tcb = plan.machine.cpu.chip.tcb;
     change(&mut tcb);
     Some(tcb.bytes(plan.vendors.amd.line))
 }
@@ -44,53 +44,55 @@ const fn unread(name: &'static str, codes: &'static [Code; 4], change: Change) -
 }
 
 pub const CASES: &[Case] = &[
-    denied("debug", &[SnpDebug], |plan| plan.machine.snp.policy |= 1 << 19),
-    denied("migration agent allowed", &[SnpMigration], |plan| plan.machine.snp.policy |= 1 << 18),
-    denied("migration agent tied", &[SnpMigrationAgent], |plan| plan.machine.snp.report_id_ma = [7; 32]),
-    denied("reserved policy bit", &[SnpGuestPolicyReserved], |plan| plan.machine.snp.policy |= 1 << 26),
-    denied("policy bit 17 clear", &[SnpGuestPolicyReserved], |plan| plan.machine.snp.policy &= !(1 << 17)),
-    denied("host asked", &[SnpHostRequested], |plan| plan.machine.snp.vmpl = u32::MAX),
-    denied("VMPL 1", &[SnpVmplMismatch], |plan| plan.machine.snp.vmpl = 1),
-    denied("VMPL 4", &[SnpVmplMismatch], |plan| plan.machine.snp.vmpl = 4),
+    denied("debug", &[SnpDebug], |plan| plan.machine.cpu.snp.policy |= 1 << 19),
+    denied("migration agent allowed", &[SnpMigration], |plan| plan.machine.cpu.snp.policy |= 1 << 18),
+    denied("migration agent tied", &[SnpMigrationAgent], |plan| plan.machine.cpu.snp.report_id_ma = [7; 32]),
+    denied("reserved policy bit", &[SnpGuestPolicyReserved], |plan| plan.machine.cpu.snp.policy |= 1 << 26),
+    denied("policy bit 17 clear", &[SnpGuestPolicyReserved], |plan| {
+        plan.machine.cpu.snp.policy &= !(1 << 17)
+    }),
+    denied("host asked", &[SnpHostRequested], |plan| plan.machine.cpu.snp.vmpl = u32::MAX),
+    denied("VMPL 1", &[SnpVmplMismatch], |plan| plan.machine.cpu.snp.vmpl = 1),
+    denied("VMPL 4", &[SnpVmplMismatch], |plan| plan.machine.cpu.snp.vmpl = 4),
     denied("VMPL 0 where the policy states 1", &[SnpVmplMismatch], |plan| {
         plan.policy_says("vmpl = 0", "vmpl = 1");
     }),
     denied("reported above committed", &[SnpTcbOrder], |plan| {
         let lower = levels(plan, |tcb| tcb.microcode -= 1);
-        (plan.machine.snp.committed_tcb, plan.machine.snp.current_tcb) = (lower, lower);
+        (plan.machine.cpu.snp.committed_tcb, plan.machine.cpu.snp.current_tcb) = (lower, lower);
     }),
     all(
         "committed above current",
         &[SnpTcbOrder, SnpProvisionalFirmware],
         "what is not in order is not equal either",
-        |plan| plan.machine.snp.current_version = [39, 55, 1],
+        |plan| plan.machine.cpu.snp.current_version = [39, 55, 1],
     ),
     denied("certificate of another TCB", &[SnpTcbMismatch], |plan| {
-        plan.machine.snp.reported_tcb = levels(plan, |tcb| tcb.microcode -= 1);
+        plan.machine.cpu.snp.reported_tcb = levels(plan, |tcb| tcb.microcode -= 1);
     }),
     denied("chip id masked", &[SnpChipIdMasked], |plan| {
-        let chip = hex::encode(plan.machine.chip.chip_id);
+        let chip = hex::encode(plan.machine.cpu.chip.chip_id);
         plan.policy_says(&format!("chips = [\"{chip}\"]\n"), "");
-        plan.machine.snp.chip_id = Some([0; 64]);
+        plan.machine.cpu.snp.chip_id = Some([0; 64]);
     }),
     denied("certificate of another chip", &[SnpChipMismatch], |plan| {
-        let other = plan.vendors.amd.chip([9; 64], plan.machine.chip.tcb).unwrap();
+        let other = plan.vendors.amd.chip([9; 64], plan.machine.cpu.chip.tcb).unwrap();
         vcek(plan, |fields| fields.hwid = Some(other.hwid()));
     }),
-    denied("chip key masked", &[SnpReportUnsigned], |plan| plan.machine.snp.key_info = 2),
-    denied("nobody signed", &[SnpReportUnsigned], |plan| plan.machine.snp.key_info = 7 << 2),
-    denied("reserved signing key", &[SnpSignerReserved], |plan| plan.machine.snp.key_info = 2 << 2),
+    denied("chip key masked", &[SnpReportUnsigned], |plan| plan.machine.cpu.snp.key_info = 2),
+    denied("nobody signed", &[SnpReportUnsigned], |plan| plan.machine.cpu.snp.key_info = 7 << 2),
+    denied("reserved signing key", &[SnpSignerReserved], |plan| plan.machine.cpu.snp.key_info = 2 << 2),
     all(
         "VLEK with the certificate of a VCEK",
         &[SnpSignerMismatch, SnpVlekProviderNotListed],
         "a certificate that is no VLEK names no provider, and none is on no list",
-        |plan| plan.machine.snp.key_info = 1 << 2,
+        |plan| plan.machine.cpu.snp.key_info = 1 << 2,
     ),
     denied("one bit of the signature", &[SnpSignatureInvalid], |plan| {
         plan.report_given = Some(Box::new(|report| report[0x2a0] ^= 1));
     }),
     denied("certificate altered", &[SnpChainSignature], |plan| {
-        plan.files = Some(Box::new(|files| *files.vek.last_mut().unwrap() ^= 1));
+        plan.files = Some(Box::new(|files| *files.cpu.vek.last_mut().unwrap() ^= 1));
     }),
     denied("certificate by the root itself", &[SnpChainIssuer], |plan| {
         vcek(plan, |fields| fields.under = Issuer::Ark);
@@ -118,10 +120,10 @@ pub const CASES: &[Case] = &[
     undecided("revocation list ended", &[SnpCrlStale], |plan| crl(plan, -2 * DAY_S, -1, &[])),
     undecided("revocation list not begun", &[SnpCrlNotYetValid], |plan| crl(plan, 1, DAY_S, &[])),
     denied("revocation list altered", &[SnpCrlSignature], |plan| {
-        plan.files = Some(Box::new(|files| *files.crl.last_mut().unwrap() ^= 1));
+        plan.files = Some(Box::new(|files| *files.cpu.crl.last_mut().unwrap() ^= 1));
     }),
     undecided("revocation list cut", &[SnpCrlMissing], |plan| {
-        plan.files = Some(Box::new(|files| files.crl.truncate(200)));
+        plan.files = Some(Box::new(|files| files.cpu.crl.truncate(200)));
     }),
     undecided("no revocation list", &[SnpCrlMissing], |plan| {
         plan.given = Some(Box::new(|given| given.amd.crls.clear()));
@@ -138,12 +140,12 @@ pub const CASES: &[Case] = &[
         vcek(plan, |fields| fields.window.not_before = now.plus(301));
     }),
     denied("certificate cut", &[CertificateMalformed], |plan| {
-        let mut cut = plan.machine.chip.vcek_der().to_vec();
+        let mut cut = plan.machine.cpu.chip.vcek_der().to_vec();
         cut.truncate(300);
         sends(plan, vec![cut]);
     }),
     denied("too many certificates", &[SnpEndorsementsTooMany], |plan| {
-        let own = plan.machine.chip.vcek_der().to_vec();
+        let own = plan.machine.cpu.chip.vcek_der().to_vec();
         sends(plan, vec![own; 5]);
     }),
     denied("certificate without hwID", &[SnpVekExtensionMissing], |plan| {
@@ -176,36 +178,36 @@ pub const CASES: &[Case] = &[
         "report version",
         &[SnpReportVersion, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         |plan| {
-            plan.machine.snp.version = 6;
+            plan.machine.cpu.snp.version = 6;
         },
     ),
     unread(
         "signature algorithm",
         &[SnpSignatureAlgorithm, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         |plan| {
-            plan.machine.snp.signature_algo = 2;
+            plan.machine.cpu.snp.signature_algo = 2;
         },
     ),
     unread(
         "reserved byte",
         &[SnpReservedNotZero, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         |plan| {
-            plan.machine.snp.overwritten = vec![(0x4c, vec![1])];
+            plan.machine.cpu.snp.overwritten = vec![(0x4c, vec![1])];
         },
     ),
     unread(
         "unknown CPU",
         &[SnpProductUnknown, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         |plan| {
-            plan.machine.snp.cpuid = Some([0x19, 0x50, 0]);
+            plan.machine.cpu.snp.cpuid = Some([0x19, 0x50, 0]);
         },
     ),
     unread(
         "unknown generation",
         &[SnpGenerationUnknown, ReportDataMismatch, CpuEvidenceMissing, CombinationNotSupported],
         |plan| {
-            plan.machine.snp.version = 2;
-            plan.machine.snp.overwritten = vec![(0x3b, vec![1])];
+            plan.machine.cpu.snp.version = 2;
+            plan.machine.cpu.snp.overwritten = vec![(0x3b, vec![1])];
         },
     ),
 ];

@@ -2,8 +2,17 @@
 
 use claviger::wire::Code::{self, *};
 
+const TDX: &str = "tests/it/floor/tdx.rs";
+const UNPARSED: &str =
+    "collateral_that_does_not_parse_is_passed_over_in_a_collection_and_named_where_it_was_picked";
+
 /// What one request cannot show: the file and the test where it is shown.
 pub const CODES: &[(Code, &str, &str)] = &[
+    (
+        BindingSchemeForeign,
+        "tests/it/combined.rs",
+        "a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alone",
+    ),
     // Vendors' documents that a collection passes over: `verify` names them where somebody picked them.
     (SnpCrlMalformed, "tests/it/snp/alterations.rs", "what_does_not_parse_was_given_and_refuses"),
     (GpuReferenceEmpty, "src/verify/reference.rs", "a_document_without_active_values_is_refused"),
@@ -19,6 +28,13 @@ pub const CODES: &[(Code, &str, &str)] = &[
     ),
     (RimProductMismatch, "tests/it/rim.rs", "a_signed_document_of_another_product_or_kind_is_refused"),
     (RimVersionMismatch, "src/verify/gpu/tests.rs", "documents_are_those_that_the_report_names"),
+    (TdxCollateralMalformed, TDX, UNPARSED),
+    (TdxTcbInfoMalformed, TDX, UNPARSED),
+    (TdxQeIdentityMalformed, TDX, UNPARSED),
+    (TdxTcbStatusUnknown, TDX, UNPARSED),
+    (TdxTcbInfoKind, TDX, UNPARSED),
+    (TdxQeIdentityKind, TDX, UNPARSED),
+    (TdxFmspcMismatch, TDX, "collateral_of_another_model_that_was_picked_refuses"),
     // Evidence that the simulated vendors do not mint.
     (GpuIdentityMalformed, "src/verify/gpu/tests.rs", "the_identity_is_that_of_a_gpu_in_its_form"),
     (GpuSwitchUnsupported, "tests/it/gpu.rs", "switches_are_recognised_and_refused"),

@@ -48,17 +48,17 @@ fn milan_is_refused_unless_its_risk_is_accepted_by_name_and_date() {
 fn by_vlek(providers: &str) -> Verdict {
     let mut plan = Plan::in_order();
     let amd = &plan.vendors.amd;
-    let mut fields = amd.vcek_fields(&plan.machine.chip);
+    let mut fields = amd.vcek_fields(&plan.machine.cpu.chip);
     fields.common_name = "SEV-VLEK".to_string();
     fields.hwid = None;
     fields.csp_id = Some("Example Cloud".to_string());
     fields.under = Issuer::Ask;
     fields.product = "Genoa".to_string();
     // A VLEK names no chip: nothing of a collection is known to be of it, and the guest sends its own.
-    plan.sent_certificates = vec![amd.vcek(&plan.machine.chip, &fields).unwrap()];
-    plan.machine.snp.key_info = 1 << 2;
+    plan.sent_certificates = vec![amd.vcek(&plan.machine.cpu.chip, &fields).unwrap()];
+    plan.machine.cpu.snp.key_info = 1 << 2;
     plan.roots = Some(Box::new(|roots| roots.amd[0].asvk = Some(roots.amd[0].ask.clone())));
-    let chip = hex::encode(plan.machine.chip.chip_id);
+    let chip = hex::encode(plan.machine.cpu.chip.chip_id);
     plan.policy_says(&format!("chips = [\"{chip}\"]\n"), providers);
     judged(plan)
 }
@@ -79,9 +79,9 @@ fn a_chip_of_lower_tcb_is_refused_however_its_report_is_dressed() {
     // The chip's own key is of its TCB: a report that claims more has no certificate.
     let mut plan = Plan::in_order();
     let old = Tcb { snp: 22, ..Tcb::default() };
-    plan.machine.chip = plan.vendors.amd.chip(plan.machine.chip.chip_id, old).unwrap();
+    plan.machine.cpu.chip = plan.vendors.amd.chip(plan.machine.cpu.chip.chip_id, old).unwrap();
     let claimed = Tcb::default().bytes(Line::Genoa);
-    let snp = &mut plan.machine.snp;
+    let snp = &mut plan.machine.cpu.snp;
     (snp.reported_tcb, snp.committed_tcb, snp.current_tcb) = (Some(claimed), Some(claimed), Some(claimed));
     snp.launch_tcb = Some(claimed);
     assert_eq!(judged(plan).codes(), [SnpTcbMismatch]);

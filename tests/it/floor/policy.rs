@@ -12,19 +12,19 @@ const SECOND_TCB: &str = "\n[[cpu.snp.tcb]]\nline = \"turin\"\nmodels = [0x02]\n
 
 pub const CASES: &[Case] = &[
     denied("another measurement", &[SnpMeasurementNotListed], |plan| {
-        plan.machine.snp.measurement = [7; 48];
+        plan.machine.cpu.snp.measurement = [7; 48];
     }),
-    denied("other host data", &[SnpHostDataNotListed], |plan| plan.machine.snp.host_data = [7; 32]),
-    denied("host data absent", &[SnpHostDataNotListed], |plan| plan.machine.snp.host_data = [0; 32]),
+    denied("other host data", &[SnpHostDataNotListed], |plan| plan.machine.cpu.snp.host_data = [7; 32]),
+    denied("host data absent", &[SnpHostDataNotListed], |plan| plan.machine.cpu.snp.host_data = [0; 32]),
     denied("a chip that is not listed", &[SnpChipNotListed], |plan| {
-        let chip = hex::encode(plan.machine.chip.chip_id);
+        let chip = hex::encode(plan.machine.cpu.chip.chip_id);
         plan.policy_says(&chip, &"07".repeat(64));
     }),
     all(
         "a masked chip under a list of chips",
         &[SnpChipIdMasked, SnpChipNotListed],
         "what hides its id is not listed",
-        |plan| plan.machine.snp.chip_id = Some([0; 64]),
+        |plan| plan.machine.cpu.snp.chip_id = Some([0; 64]),
     ),
     denied("a line that is not listed", &[SnpLineNotAllowed], |plan| {
         plan.policy_says("lines = [\"genoa\"]", "lines = [\"turin\"]");
@@ -43,18 +43,20 @@ pub const CASES: &[Case] = &[
         );
     }),
     denied("launched below the floor", &[SnpLaunchTcbBelowFloor], |plan| {
-        let mut tcb = plan.machine.chip.tcb;
+        let mut tcb = plan.machine.cpu.chip.tcb;
         tcb.microcode = 83;
-        plan.machine.snp.launch_tcb = Some(tcb.bytes(plan.vendors.amd.line));
+        plan.machine.cpu.snp.launch_tcb = Some(tcb.bytes(plan.vendors.amd.line));
     }),
     denied("SMT on", &[SnpSmtNotAllowed], |plan| plan.policy_says("smt = \"allow\"", "smt = \"refuse\"")),
-    denied("CXL memory", &[SnpCxlAllowed], |plan| plan.machine.snp.policy |= 1 << 21),
-    denied("aliases not looked for", &[SnpAliasCheckMissing], |plan| plan.machine.snp.platform_info = 0x05),
+    denied("CXL memory", &[SnpCxlAllowed], |plan| plan.machine.cpu.snp.policy |= 1 << 21),
+    denied("aliases not looked for", &[SnpAliasCheckMissing], |plan| {
+        plan.machine.cpu.snp.platform_info = 0x05
+    }),
     denied("an unknown bit of PLATFORM_INFO", &[SnpPlatformInfoUnknown], |plan| {
-        plan.machine.snp.platform_info |= 1 << 20;
+        plan.machine.cpu.snp.platform_info |= 1 << 20;
     }),
     denied("a bit of Turin on Genoa", &[SnpPlatformInfoUnknown], |plan| {
-        plan.machine.snp.platform_info |= 1 << 6;
+        plan.machine.cpu.snp.platform_info |= 1 << 6;
     }),
     denied("TSME off where it must be on", &[SnpPlatformInfoMismatch], |plan| {
         plan.policy_says("[cpu.snp.code]", "[cpu.snp.platform_info]\nmust = [\"tsme\"]\n\n[cpu.snp.code]");
@@ -67,26 +69,26 @@ pub const CASES: &[Case] = &[
     }),
     denied("ciphertext hiding on and not demanded", &[SnpCiphertextHidingMissing], |plan| {
         plan.policy_says("vmpl = 0", "vmpl = 0\nrequire_ciphertext_hiding = true");
-        plan.machine.snp.platform_info |= 1 << 4;
+        plan.machine.cpu.snp.platform_info |= 1 << 4;
     }),
     denied("pages may be swapped", &[SnpPageSwapAllowed], |plan| {
         plan.policy_says("vmpl = 0", "vmpl = 0\nrequire_page_swap_disable = true");
     }),
     denied("firmware that is not committed", &[SnpProvisionalFirmware], |plan| {
-        let mut tcb = plan.machine.chip.tcb;
+        let mut tcb = plan.machine.cpu.chip.tcb;
         tcb.microcode += 1;
-        plan.machine.snp.current_tcb = Some(tcb.bytes(plan.vendors.amd.line));
+        plan.machine.cpu.snp.current_tcb = Some(tcb.bytes(plan.vendors.amd.line));
     }),
-    denied("a report of version 2", &[SnpReportVersion2], |plan| plan.machine.snp.version = 2),
+    denied("a report of version 2", &[SnpReportVersion2], |plan| plan.machine.cpu.snp.version = 2),
     denied("an ID key that is not listed", &[SnpIdKeyNotListed], |plan| {
         id_keys(plan, 0);
-        plan.machine.snp.id_key_digest = [4; 48];
+        plan.machine.cpu.snp.id_key_digest = [4; 48];
     }),
     denied("no ID key", &[SnpIdKeyNotListed], |plan| id_keys(plan, 0)),
     denied("an image below the least version", &[SnpGuestSvnBelow], |plan| {
         id_keys(plan, 4);
-        plan.machine.snp.id_key_digest = [3; 48];
-        plan.machine.snp.guest_svn = 3;
+        plan.machine.cpu.snp.id_key_digest = [3; 48];
+        plan.machine.cpu.snp.guest_svn = 3;
     }),
     denied("an architecture that is not listed", &[GpuArchitectureNotListed], |plan| {
         plan.policy_says("architectures = [\"hopper\"]", "architectures = [\"blackwell\"]");
@@ -124,7 +126,7 @@ pub const CASES: &[Case] = &[
 
 /// Lets ID keys fix the code, in the place of measurements.
 fn id_keys(plan: &mut Plan, svn: u32) {
-    let measurement = hex::encode(plan.machine.snp.measurement);
+    let measurement = hex::encode(plan.machine.cpu.snp.measurement);
     let keys = format!("id_key_digests = [\"{}\"]\nguest_svn_least = {svn}", "03".repeat(48));
     plan.policy_says(&format!("measurements = [\"{measurement}\"]"), &keys);
 }
@@ -134,24 +136,24 @@ fn what_the_policy_allows_by_name_is_granted() {
     let granted: &[(&str, Change)] = &[
         ("ID key and version", |plan| {
             id_keys(plan, 3);
-            plan.machine.snp.id_key_digest = [3; 48];
-            plan.machine.snp.guest_svn = 3;
+            plan.machine.cpu.snp.id_key_digest = [3; 48];
+            plan.machine.cpu.snp.guest_svn = 3;
         }),
         ("CXL", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 0\nallow_cxl = true");
-            plan.machine.snp.policy |= 1 << 21;
+            plan.machine.cpu.snp.policy |= 1 << 21;
         }),
         ("provisional firmware", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 0\nallow_provisional_firmware = true");
-            plan.machine.snp.current_version = [41, 55, 1];
+            plan.machine.cpu.snp.current_version = [41, 55, 1];
         }),
         ("version 2", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 0\nallow_report_version_2 = true");
-            plan.machine.snp.version = 2;
+            plan.machine.cpu.snp.version = 2;
         }),
         ("VMPL 1", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 1");
-            plan.machine.snp.vmpl = 1;
+            plan.machine.cpu.snp.vmpl = 1;
         }),
         ("x25519", |plan| {
             plan.policy_says("kem = [\"x-wing\"]", "kem = [\"x-wing\", \"x25519\"]");
@@ -170,12 +172,12 @@ fn what_the_policy_allows_by_name_is_granted() {
         }),
         ("ciphertext hiding", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 0\nrequire_ciphertext_hiding = true");
-            plan.machine.snp.platform_info |= 1 << 4;
-            plan.machine.snp.policy |= 1 << 24;
+            plan.machine.cpu.snp.platform_info |= 1 << 4;
+            plan.machine.cpu.snp.policy |= 1 << 24;
         }),
         ("no pages swapped", |plan| {
             plan.policy_says("vmpl = 0", "vmpl = 0\nrequire_page_swap_disable = true");
-            plan.machine.snp.policy |= 1 << 25;
+            plan.machine.cpu.snp.policy |= 1 << 25;
         }),
     ];
     for (name, change) in granted {
@@ -192,7 +194,7 @@ fn a_denial_lists_every_unmet_rule_with_what_was_expected_and_what_was_found() {
     plan.policy_says("smt = \"allow\"", "smt = \"refuse\"");
     plan.policy_says("driver_least = \"580.65.06\"", "driver_least = \"590.48.01\"");
     plan.policy_says("96.00.9F.00.01", "96.00.9F.00.02");
-    plan.machine.snp.measurement = [7; 48];
+    plan.machine.cpu.snp.measurement = [7; 48];
     plan.device().mig_instances = 2;
     let verdict = judged(plan);
     assert_eq!(verdict.outcome, Outcome::Denied);

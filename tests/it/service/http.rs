@@ -192,7 +192,7 @@ fn whose_certificate_is_missing_is_a_stranger() {
     let stage = Stage::new("http-no-vek");
     let mut guest = stage.guest("g");
     guest.devices.endorsements.clear();
-    guest.devices.machine.snp.measurement = [7; 48];
+    guest.devices.machine.cpu.snp.measurement = [7; 48];
     let away = Away::of(&stage, |name| name.ends_with("vek.der"));
     let sent = guest.release(&stage);
     let reply = stage.attest(&sent);

@@ -105,7 +105,7 @@ fn a_renewal_prolongs_the_lease_and_needs_the_same_devices() {
     }
     assert_eq!(stage.count("renewed"), 3);
     let own = std::mem::replace(&mut guest.devices, stage.guest("others").devices);
-    guest.devices.machine.snp.report_id = own.machine.snp.report_id;
+    guest.devices.machine.cpu.snp.report_id = own.machine.cpu.snp.report_id;
     let sent = guest.renewal(&stage, lease);
     stage.check_denial(&sent, &stage.attest(&sent), Code::LeaseOtherDevices);
     guest.devices = own;

@@ -27,7 +27,7 @@ fn the_identical_bundle_gets_the_identical_reply() {
 fn the_identical_denied_bundle_gets_the_identical_denial() {
     let stage = Stage::new("redeem-denied");
     let mut guest = stage.guest("g");
-    guest.devices.machine.snp.measurement = [7; 48];
+    guest.devices.machine.cpu.snp.measurement = [7; 48];
     let sent = guest.release(&stage);
     let first = stage.attest(&sent);
     stage.check_denial(&sent, &first, Code::SnpMeasurementNotListed);

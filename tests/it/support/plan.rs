@@ -23,7 +23,7 @@ use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::StoreId;
 use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
 use claviger::wire::secret::SecretArray;
-use claviger::wire::{UnixSeconds, Untrusted};
+use claviger::wire::{Digest, UnixSeconds, Untrusted};
 
 /// A change at a later step.
 pub type Hook<T> = Option<Box<dyn FnOnce(&mut T)>>;
@@ -49,6 +49,8 @@ pub struct Plan {
     pub sends_logs: bool,
     /// When the request is judged.
     pub now: UnixSeconds,
+    /// What was sent, byte for byte; empty before `send`.
+    pub body: Vec<u8>,
     pub head: RequestHead,
     pub facts: Facts,
     /// The policy, in TOML.
@@ -84,7 +86,7 @@ pub struct Plan {
 /// A guest in order: Genoa and one H100, driver and VBIOS of a combination that NVIDIA states as supported.
 pub fn machine(vendors: &Vendors) -> Machine {
     let mut machine = Machine::new(vendors, 1).unwrap();
-    machine.snp.host_data = HOST_DATA;
+    machine.cpu.snp.host_data = HOST_DATA;
     machine.gpus[0].fields = GpuFields::running("580.82.07", machine.gpus[0].fields.vbios);
     machine
 }
@@ -122,6 +124,7 @@ impl Plan {
             records: 1,
             sends_logs: true,
             now,
+            body: Vec::new(),
             challenge_key,
             challenge,
             place,
@@ -157,6 +160,12 @@ impl Plan {
         self.td.as_mut().unwrap()
     }
 
+    /// The digest of the boot log that is sent, if one is.
+    pub fn event_log(&self) -> Option<Digest<48>> {
+        let td = self.td.as_ref().filter(|_| self.sends_logs)?;
+        Some(crypto::sha384(&[&td.boot_log()]))
+    }
+
     /// Makes something wrong with the guest of TDX.
     pub fn td_fault(&mut self, fault: Fault) {
         let (intel, now) = (&self.vendors.intel, self.now);
@@ -187,7 +196,7 @@ impl Plan {
     /// Collects and signs, in the order of design 4.
     pub fn send(&mut self) -> Arc<Bundle> {
         let boot_log = self.td.as_ref().filter(|_| self.sends_logs).map(TdxGuest::boot_log);
-        self.head.event_log = boot_log.as_ref().map(|log| crypto::sha384(&[log]));
+        self.head.event_log = self.event_log();
         let head = self.head.bytes().unwrap();
         let (nonce, hash) = (self.challenge.nonce, head_hash(&head));
         let facts = self.facts_bytes.take().unwrap_or_else(|| self.facts.bytes().unwrap());
@@ -226,6 +235,7 @@ impl Plan {
         hook(&mut self.collected, &mut request);
         request.proof = Bytes(self.proof(&request));
         hook(&mut self.signed, &mut request);
+        self.body = serde_json::to_vec(&request).unwrap();
         Arc::new(Bundle::of(request).unwrap())
     }
 
@@ -281,7 +291,7 @@ fn hook<T>(hook: &mut Hook<T>, value: &mut T) {
 pub fn sent(files: &Files) -> Endorsements {
     let document = |(_, text): &(String, Vec<u8>)| Rim::parse(text).map(Untrusted::new);
     Endorsements {
-        amd: SnpEndorsements::from_bytes(&[&files.vek], &[], &[&files.crl]),
+        amd: SnpEndorsements::from_bytes(&[&files.cpu.vek], &[], &[&files.cpu.crl]),
         intel: IntelEndorsements::default(),
         nvidia: NvidiaEndorsements {
             rims: files.rims.iter().map(document).collect(),
@@ -365,8 +375,9 @@ chips = ["{pdi}"]
 
 /// A policy that grants the guest in order, with no list wider than it must be.
 fn policy(machine: &Machine) -> String {
-    let (measurement, host_data) = (hex::encode(machine.snp.measurement), hex::encode(machine.snp.host_data));
-    let (chip, pdi) = (hex::encode(machine.chip.chip_id), hex::encode(machine.gpus[0].gpu.pdi));
+    let (measurement, host_data) =
+        (hex::encode(machine.cpu.snp.measurement), hex::encode(machine.cpu.snp.host_data));
+    let (chip, pdi) = (hex::encode(machine.cpu.chip.chip_id), hex::encode(machine.gpus[0].gpu.pdi));
     format!(
         r#"schema = "claviger.release-policy/1"
 tenant = "acme"

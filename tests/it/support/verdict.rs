@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use claviger::identity::{Freshness, Replayed};
-use claviger::policy::in_force::{Activation, Draft, InForce, Rules, in_force};
+use claviger::identity::Freshness;
+use claviger::policy::in_force::{Activation, InForce, Rules, in_force};
 use claviger::policy::reason::{Reason, codes};
 use claviger::policy::{Decision, Policy};
 use claviger::protocol::message::Bundle;
-use claviger::release::judge;
+use claviger::release::{Recording, judge};
 use claviger::verify::{Caller, Endorsements, Verifier};
 use claviger::wire::code::Family;
 use claviger::wire::{Code, Untrusted};
@@ -99,10 +99,13 @@ pub fn live(plan: &Plan, bundle: &Arc<Bundle>, given: &Endorsements, verifier: &
     decided(fresh, bundle, given, verifier, &activated(plan), plan)
 }
 
-/// Judges as a recording under a draft.
+/// Judges the recorded body, as `verify bundle` does.
 pub fn replayed(plan: &Plan, bundle: &Arc<Bundle>, given: &Endorsements, verifier: &Verifier) -> Verdict {
-    let draft = Draft::of(Policy::parse(plan.policy.as_bytes()).unwrap()).unwrap();
-    decided(|| Replayed::of(plan.challenge.nonce), bundle, given, verifier, &draft, plan)
+    let recording = Recording::read(&plan.body).unwrap();
+    assert_eq!(recording.bundle().digest(), bundle.digest());
+    let policy = Policy::parse(plan.policy.as_bytes()).unwrap();
+    let decision = recording.judge(policy, given, verifier, plan.now).unwrap();
+    Verdict::of(&decision, recording.stopped(given, verifier, plan.now))
 }
 
 /// Sends the request and judges it both ways: cold and then warm, replayed and then live. All must agree.
