@@ -13,6 +13,7 @@ use super::scratch::Scratch;
 use oracle::{Image, Kernel, Shape};
 
 pub mod oracle;
+mod tdx;
 
 fn claviger(scratch: &Scratch, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));

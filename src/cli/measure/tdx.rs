@@ -89,7 +89,7 @@ impl MeasureTdx {
                 print(&compared.map(|compared| compared.page()).unwrap_or_default())?;
             }
             (SetFormat::Toml | SetFormat::Json, true) => return show(&set, self.format),
-            // A document that nobody reads would become a reference.
+            // A document printed here would be taken for a reference.
             (SetFormat::Toml | SetFormat::Json, false) => {}
         }
         for (code, what) in &wrong {
