@@ -19,6 +19,7 @@ use crate::policy::{
     appraise_tdx_default,
 };
 use crate::release::Recording;
+use crate::verify::event_log::Logged;
 use crate::verify::ocsp::Hold;
 use crate::verify::verdict::{Verdict, most_telling};
 use crate::verify::{Claims, Cpu, Ended, Endorsements, Subject, Verifier, Warm, nvidia, tdx};
@@ -258,7 +259,7 @@ fn of_others(
     if policy {
         notes.push("the policy was not asked: no request of claviger's stands in this bundle".to_string());
     }
-    let cpu = quote.shown().map_or(Value::Null, claims::tdx);
+    let cpu = quote.shown().map_or(Value::Null, |tdx| claims::tdx(tdx, &Logged::Absent));
     Told {
         appraisal: worst(&parts, &appraisals),
         parts,
