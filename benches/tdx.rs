@@ -2,8 +2,8 @@
 //! collateral, ours cold, dcap-qvl on the same input.
 //!
 //! `cargo bench --bench tdx`; the target (design 16) is at most 1.3 x three verifications with warm collateral. Needs
-//! the shared vectors. No framework: rounds are interleaved, so that a busy machine slows all rows alike, and the median
-//! of each is taken.
+//! the shared vectors. No framework: rounds are interleaved, so that a busy machine slows all rows alike, and the
+//! median of each is taken.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that meets the unexpected stops")]
 
@@ -70,8 +70,8 @@ impl Input {
     }
 }
 
-/// The three signatures of a quote that every verifier must check: of the PCK certificate, of the quoting enclave's report
-/// and of the quote.
+/// The three signatures of a quote that every verifier must check: of the PCK certificate, of the quoting enclave's
+/// report and of the quote.
 struct Signatures {
     quote: Quote,
     leaf: Certificate,

@@ -1,5 +1,5 @@
-//! From a challenge to the signed request, in the order of the protocol: boot log, head, facts, GPU evidence, its record
-//! in a runtime register, CPU evidence that commits to all of it, facts again.
+//! From a challenge to the signed request, in the order of the protocol: boot log, head, facts, GPU evidence, its
+//! record in a runtime register, CPU evidence that commits to all of it, facts again.
 
 use super::devices::{DeviceError, Devices, Interface};
 use super::error::Error;

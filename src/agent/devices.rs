@@ -33,12 +33,12 @@ pub trait Devices {
     /// Extends RTMR3 by an event (`wire::runtime_event`) and adds it to the runtime log, both or neither: an event that
     /// was extended and is not logged makes every later log false, until the guest starts anew.
     ///
-    /// Errors: `DeviceError`; never for a guest that has no such register, may not extend it, or whose log is full: that
-    /// is `Unable`, and then nothing was done.
-    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError>;
+    /// Errors: `DeviceError`; never for a guest that has no such register, may not extend it, or whose log is full:
+    /// that is `Unable`, and then nothing was done.
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError>;
 
-    /// Collects CPU evidence over `report_data`: report or quote, the guest's own endorsements, and the runtime log that
-    /// gives the registers of this very quote, where the CPU has such registers. The boot log is left out.
+    /// Collects CPU evidence over `report_data`: report or quote, the guest's own endorsements, and the runtime log
+    /// that gives the registers of this very quote, where the CPU has such registers. The boot log is left out.
     ///
     /// Errors: `DeviceError`.
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError>;
@@ -51,7 +51,7 @@ pub trait Devices {
 
 /// What became of an event that was to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum Extension {
     /// The register has it, and the runtime log too.
     Extended,
     /// This guest records nothing. Its evidence is as good as ever, and bound less firmly.

@@ -21,6 +21,6 @@ pub mod url;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{Config, Overrides};
-pub use devices::{DeviceError, Devices, Recorded};
+pub use devices::{DeviceError, Devices, Extension};
 pub use error::Error;
 pub use outcome::{Delivered, Denial, Outcome};

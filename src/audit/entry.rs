@@ -119,7 +119,7 @@ entries! {
     Renewed "renewed",
     /// A role of the service got another key.
     RoleRotated "role_rotated",
-    /// The store was created: the first entry of every log.
+    /// The store was created: the second entry of every log. The first is the `role_rotated` of its log key.
     StoreCreated "store_created",
     /// A caller who was not shown to be a genuine guest.
     Stranger "stranger",
@@ -191,8 +191,26 @@ pub struct Request {
     pub instance_key: Digest<32>,
     /// Digest of the CPU's own id, where the evidence has one.
     pub chip: Option<Digest<32>>,
+    /// What the vendor says of the platform's TCB, where it is the vendor who rates it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcb: Option<RatedTcb>,
     pub devices: Vec<Pdi>,
     pub keys: Vec<KeyId>,
+}
+
+/// What Intel said of the TCB of a TDX platform, and by which collateral: a platform can be out of date over night.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatedTcb {
+    /// The status as Intel writes it.
+    pub status: Text,
+    /// tcbDate of the level.
+    pub date: UnixSeconds,
+    pub advisories: Vec<Text>,
+    /// tcbEvaluationDataNumber of the collateral.
+    pub evaluation: u32,
+    /// When the collateral was issued.
+    pub issued: UnixSeconds,
 }
 
 /// One check of one part of the evidence, as it was made.
@@ -439,9 +457,12 @@ pub struct PolicyActivated {
     pub policy: Digest<32>,
     pub name: Text,
     pub replaces: Option<Digest<32>>,
-    pub author: Digest<32>,
+    /// Key of the author; `None` until documents are signed.
+    pub author: Option<Digest<32>>,
     pub approvers: Vec<Digest<32>>,
+    /// Number of the activation within the tenant, from 1; never given twice.
     pub sequence: u64,
+    pub by: Text,
     pub standing: Digest<32>,
 }
 
@@ -452,7 +473,9 @@ pub struct PolicyRetired {
     pub tenant: TenantId,
     pub policy: Digest<32>,
     pub approvers: Vec<Digest<32>>,
-    pub sequence: u64,
+    /// Number of the retirement that was approved; `None` until retirements are.
+    pub sequence: Option<u64>,
+    pub by: Text,
     pub standing: Digest<32>,
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::print::print;
 use super::{Failure, Status, clock, complain, roots};
-use crate::agent::devices::{DeviceError, Devices, Interface, Recorded};
+use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::sim::{Cpu, Machine, SimDevices, Vendors};
@@ -152,7 +152,7 @@ fn perform<C: Cpu>(devices: &mut SimDevices<C>, call: Call) -> Answer {
         Call::EventLog => devices.event_log().map_or_else(failed, |log| Answer::EventLog(log.map(Bytes))),
         Call::Record { event, payload } => {
             let recorded = devices.record(&event, &payload.0);
-            recorded.map_or_else(failed, |recorded| Answer::Recorded(recorded == Recorded::Extended))
+            recorded.map_or_else(failed, |recorded| Answer::Recorded(recorded == Extension::Extended))
         }
         Call::Ready(ready) => devices.set_ready(ready).map_or_else(failed, |()| Answer::Done),
     }
@@ -209,11 +209,11 @@ impl Devices for Remote {
         }
     }
 
-    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError> {
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
         let call = Call::Record { event: event.to_string(), payload: Bytes(payload.to_vec()) };
         match self.call(&call, Interface::RuntimeRegister)? {
-            Answer::Recorded(true) => Ok(Recorded::Extended),
-            Answer::Recorded(false) => Ok(Recorded::Unable),
+            Answer::Recorded(true) => Ok(Extension::Extended),
+            Answer::Recorded(false) => Ok(Extension::Unable),
             _ => Err(other(Interface::RuntimeRegister)),
         }
     }

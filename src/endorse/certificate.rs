@@ -282,3 +282,41 @@ fn common_name(name: &x509_parser::x509::X509Name<'_>) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+
+    use super::*;
+    use crate::endorse::gpu_chain::Chain;
+
+    const INTEL: &[u8] = include_bytes!("../../certs/intel-sgx-root-ca.der");
+    const NVIDIA: &[u8] = include_bytes!("../../certs/nvidia-device-identity-ca.der");
+
+    #[test]
+    fn intels_root_has_a_key_and_a_signature_of_p256() {
+        let root = Certificate::from_der(INTEL).unwrap();
+        assert!(matches!(root.key, PublicKey::P256(_)));
+        assert_eq!((root.algorithm, root.ca), (SignatureAlgorithm::EcdsaSha256, Some((true, Some(1)))));
+        assert_eq!(root.window.to_string(), "2018-05-21T10:45:10Z to 2049-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn a_chain_of_nvidia_gains_no_link_of_p256() {
+        let [intel, nvidia] = [INTEL, NVIDIA].map(|der| Certificate::from_der(der).unwrap());
+        assert!(matches!(intel.clone().without_p256(), Err(Error::CertificateKey { .. })));
+        assert!(nvidia.without_p256().is_ok());
+        let stronger = Certificate { key: PublicKey::Rsa4096(Vec::new()), ..intel };
+        assert!(matches!(stronger.without_p256(), Err(Error::CertificateAlgorithm { .. })));
+        let block = |der| {
+            let text = base64::engine::general_purpose::STANDARD.encode(der);
+            format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+        };
+        let pem = block(NVIDIA).repeat(4) + &block(INTEL);
+        let error = Chain::from_pem(pem.as_bytes()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("device chain: public key of kind `{OID_P256}` is not supported")
+        );
+    }
+}

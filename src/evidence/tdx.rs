@@ -97,8 +97,9 @@ impl Quote {
     /// text. After the last block of the text stand nothing, LF, NUL or LF NUL.
     ///
     /// Errors: `TdxLength`; `TdxShort` and `TdxLeft` for lengths that do not fit into one another; `TdxVersion`;
-    /// `TdxSgx` for an SGX enclave's quote; `TdxKeyP384`, `TdxKeyType`, `TdxTeeType`, `TdxVendor`; `TdxBodyType`, `TdxBodySize`;
-    /// `TdxCertificationOuter`, `TdxCertificationInner`; `TdxChainTail`; `TdxReserved` naming the field; `TdxPadding`.
+    /// `TdxSgx` for an SGX enclave's quote; `TdxKeyP384`, `TdxKeyType`, `TdxTeeType`, `TdxVendor`; `TdxBodyType`,
+    /// `TdxBodySize`; `TdxCertificationOuter`, `TdxCertificationInner`; `TdxChainTail`; `TdxReserved` naming the
+    /// field; `TdxPadding`.
     ///
     /// Source: Intel TDX DCAP Quoting Library API, appendix A (quote formats 4 and 5); padding and ends of the text as
     /// measured on quotes of four clouds.

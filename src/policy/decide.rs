@@ -299,8 +299,9 @@ fn listed<F: Freshness>(claims: &Claims<F>, outcome: Outcome) -> Vec<Reason> {
     claims.checks_with(outcome).filter_map(|(subject, check)| Reason::of_check(subject, check)).collect()
 }
 
-/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral that
-/// rates it, was not at hand or is not believed. The check says that already, and the answer would be another one with it.
+/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
+/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
+/// one with it.
 fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>) -> bool {
     let by_line = reason.code == Code::CombinationNotSupported;
     match &view.cpu {

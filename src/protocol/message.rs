@@ -154,7 +154,8 @@ impl Bundle {
     /// Shape: at most `DEVICES_MAX` GPUs, 8 endorsements; logs beside a TDX quote alone, of at most `EVENT_LOG_LEN_MAX`
     /// and `RUNTIME_LOG_LEN_MAX` bytes; the sizes of other parts are bounded by their own parsers.
     ///
-    /// Errors: `Json`; `EventLog` unless the head holds the digest of the event log that is sent, or none where none is.
+    /// Errors: `Json`; `EventLog` unless the head holds the digest of the event log that is sent, or none where none
+    /// is.
     pub fn of(request: AttestRequest) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Json { document: "request", what: what.to_string() };
         let head = RequestHead::parse(&request.head.0)?;

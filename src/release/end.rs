@@ -164,6 +164,7 @@ fn refused(ending: &Ending, instance_key: Digest<32>, code: Code) -> Entry {
         evidence: transcript::no_evidence(),
         instance_key,
         chip: None,
+        tcb: None,
         devices: Vec::new(),
         keys: Vec::new(),
     };

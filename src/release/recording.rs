@@ -1,7 +1,8 @@
 //! A recorded request: the bytes that were sent to `/attest`, judged again by a person, at a time of their choice.
 //!
 //! It runs through the same `judge` as a live one. What it cannot be is fresh: the nonce is read from the challenge,
-//! whose MAC nobody but the service that made it can check. So its freshness is `Replayed`, which `lease` never takes.
+//! whose MAC nobody but the service that made it can check, so that its freshness is `Replayed`, which nothing in
+//! `lease` takes.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::Vendors;
 use super::machine::{Cpu, Machine, MachineGpu, SnpGuest};
-use crate::agent::devices::{DeviceError, Devices, Interface, Recorded};
+use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::wire::crypto::CryptoError;
@@ -216,11 +216,11 @@ impl<C: Cpu> Devices for SimDevices<C> {
         Ok(self.machine.cpu.boot_log())
     }
 
-    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError> {
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
         self.calls.push(Call::Record);
         match self.machine.cpu.record(event, payload) {
-            true => Ok(Recorded::Extended),
-            false => Ok(Recorded::Unable),
+            true => Ok(Extension::Extended),
+            false => Ok(Extension::Unable),
         }
     }
 

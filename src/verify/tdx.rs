@@ -60,9 +60,9 @@ pub fn fmspc(quote: &Quote) -> Option<[u8; 6]> {
     Pck::from_certificate(&chain.leaf).ok().map(|pck| pck.fmspc)
 }
 
-/// Verifies a quote: its signatures, the PCK chain up to Intel's pinned root, windows, revocation, the platform's TCB, and
-/// that certificate, quoting enclave, TDX module and collateral belong together. Every check is made, whatever the others
-/// gave.
+/// Verifies a quote: its signatures, the PCK chain up to Intel's pinned root, windows, revocation, the platform's
+/// TCB, and that certificate, quoting enclave, TDX module and collateral belong together. Every check is made,
+/// whatever the others gave.
 ///
 /// `expected_report_data` is compared in all its 64 bytes if given; without it the check is not made, and whoever needs
 /// freshness must see that it was.
@@ -116,7 +116,8 @@ pub fn assess(
     Part::assessed(&must, checks, Tdx { quote, pck: pck.ok(), tcb, reached })
 }
 
-/// Judges what needs collateral: revocation, its own windows, which platform, enclave and module it is about, and the TCB.
+/// Judges what needs collateral: revocation, its own windows, which platform, enclave and module it is about, and the
+/// TCB.
 fn rated(
     roots: &Roots,
     warm: &Warm,
@@ -182,8 +183,8 @@ fn unknown(name: CheckName, failed: &Check) -> Check {
     Check::unknown(name, failed.code.unwrap_or(Code::TdxCollateralMissing))
 }
 
-/// The signatures of a quote: the attestation key signed header and body, the quoting enclave made that key, and the PCK
-/// key signed the enclave's report. Evidence does not repeat, so none is remembered.
+/// The signatures of a quote: the attestation key signed header and body, the quoting enclave made that key, and the
+/// PCK key signed the enclave's report. Evidence does not repeat, so none is remembered.
 ///
 /// Source: Intel TDX DCAP Quoting Library API, QE report certification data.
 fn signature(quote: &Quote, chain: Result<&Chain, &Check>) -> Check {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use claviger::agent::error::Exit;
 use claviger::agent::url::ServiceUrl;
-use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Outcome, Overrides, Recorded};
+use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Extension, Outcome, Overrides};
 use claviger::protocol::facts::{Facts, Switch};
 use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};

@@ -24,6 +24,9 @@ mod targets;
 
 use targets::TARGETS;
 
+/// Tells whether a target's parser accepts bytes.
+type Parses = fn(&[u8]) -> bool;
+
 /// Rounds for one target.
 const ROUNDS: usize = 1500;
 const ROUNDS_LONG: usize = 50_000;
@@ -55,12 +58,13 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
     }
 }
 
-/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but noise.
+/// What the fuzzer begins with must get past the first check of its parser, or the rounds above alter nothing but
+/// noise.
 #[test]
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, fn(&[u8]) -> bool); 18] = [
+    let parses: [(&str, Parses); 18] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),

@@ -48,7 +48,7 @@ fn callers(name: &str) -> Vec<String> {
 fn one_call_unwraps_a_key_and_one_judges_for_the_service() {
     assert_eq!(callers("unwrap_and_seal"), ["release/attest.rs"]);
     // Renewals go the same way: both routes of the guest plane end in `attest`.
-    assert_eq!(callers("assess_devices"), ["release/attest.rs", "release/judge.rs"]);
+    assert_eq!(callers("assess_devices"), ["release/attest.rs", "release/judge.rs", "release/recording.rs"]);
     let decides = callers("decide");
     assert_eq!(decides, ["release/judge.rs"], "only the judgement grants");
     let judges = callers("judge");

@@ -2,12 +2,15 @@
 //! that the test sets, and a custodian that the test can hold up.
 
 mod batch;
+mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
 mod http;
 mod leases;
 mod redeem;
 mod risk;
+mod rollback;
+mod tdx;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

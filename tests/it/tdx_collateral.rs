@@ -227,7 +227,8 @@ fn each_member_that_is_altered_refuses() {
         let text = good[member].as_str().unwrap().to_string();
         move |_: &str| text.clone()
     };
-    let cases: [(&str, &dyn Fn(&str) -> String, Code); 18] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&str) -> String, Code);
+    let cases: [Case<'_>; 18] = [
         ("tcb_info", &|text| text.replacen("UpToDate", "UpToDatE", 1), Code::TdxTcbStatusUnknown),
         ("tcb_info", &|text| text.replacen("OutOfDate", "UpToDate", 1), Code::TdxTcbInfoSignature),
         ("tcb_info", &spaced, Code::TdxTcbInfoSignature),

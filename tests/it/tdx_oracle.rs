@@ -156,8 +156,8 @@ fn theirs(input: &Input) -> Result<Facts, String> {
     })
 }
 
-/// Accepts what is authentic and acceptable by the strict defaults, as dcap-qvl does by itself, but for the status of the
-/// TCB, which it leaves to its caller.
+/// Accepts what is authentic and acceptable by the strict defaults, as dcap-qvl does by itself, but for the status of
+/// the TCB, which it leaves to its caller.
 fn ours(input: &Input) -> Result<Facts, String> {
     let intel = Certificate::from_der(&input.root).unwrap();
     let roots = Roots { intel, ..Roots::pinned().unwrap() };

@@ -109,8 +109,8 @@ fn of_collateral(fault: CollateralFault) -> Says {
 fn of_platform(fault: PlatformFault) -> Says {
     use CheckName::{Chain, Identity, Revocation, Signature, Tcb, Validity};
     let (name, code) = match fault {
-        // The root stands where the leaf should: it did not sign the enclave's report, is of no platform, and its list is
-        // that of no PCK CA.
+        // The root stands where the leaf should: it did not sign the enclave's report, is of no platform, and its
+        // list is that of no PCK CA.
         PlatformFault::ChainLeafLast => {
             return Says::Refused(vec![
                 (Chain, Code::TdxRootNotPinned),

@@ -269,8 +269,8 @@ fn tcb(node: &Node<'_>) -> Result<TdxTcbRules, Error> {
     }
 }
 
-/// Reads a status that may be accepted. A platform that is revoked or that Intel lists no more is nobody's to accept, and
-/// a TD that ran under an older module is cured by a relaunch alone.
+/// Reads a status that may be accepted. A platform that is revoked or that Intel lists no more is nobody's to accept,
+/// and a TD that ran under an older module is cured by a relaunch alone.
 fn accepted(node: &Node<'_>) -> Result<AcceptedStatus, Error> {
     let table = node.table(&["status", "advisories", "until", "tcb_age_days_max"])?;
     let named = table.required("status")?;

@@ -215,7 +215,7 @@ const RULED: &[Case] = &[
         &[Code::EventLogRegisterMismatch]),
     Case("a second kernel", |w| more(w, &[(1, IMAGE, "another kernel")]), SAME, &[Code::EventNotAllowed]),
     Case("the kernel twice", |w| more(w, &[(1, IMAGE, "kernel")]), SAME, &[Code::EventRepeated]),
-    Case("another kernel under a type that is let through", |w| more(w, &[(1, EventType::EFI_ACTION, "kernel 2")]), SAME,
+    Case("another kernel under a type let through", |w| more(w, &[(1, EventType::EFI_ACTION, "kernel 2")]), SAME,
         &[Code::EventNotAllowed]),
     Case("nothing was measured", |w| { let log = logged(&[], &[]); w.td().measured(log); }, SAME,
         &[Code::EventDigestNotListed]),

@@ -20,7 +20,8 @@ use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, Untruste
 #[derive(Clone, Debug, Default)]
 pub struct IntelEndorsements {
     pub collateral: Vec<Result<Untrusted<Arc<Collateral>>, endorse::Error>>,
-    /// What was already seen: an older set counts as rolled back.
+    /// What was already seen: an older set counts as rolled back. A service keeps its marks in the store and looks at
+    /// them in the transaction that decides; here they are for those who have no store.
     pub marks: Marks,
     /// Whether somebody picked these for the quote in question (`claviger verify tdx --collateral F`). Then what is
     /// wrong with them refuses; in a collection it counts as not given.
@@ -444,21 +445,26 @@ fn revoked(
             (&set.qe_identity_signed.chain.signer, Code::TdxTcbSignerRevoked),
         ]);
     }
-    for set in given.sets().filter(|set| lists(root, warm, set).is_ok()) {
+    for set in given.sets() {
         for (certificate, code) in &used {
-            let mut lists = [&set.root_crl, &set.pck_crl].into_iter();
-            if let Some(list) = lists.find(|list| list.names(certificate)) {
-                checks.record(
-                    Check::fail(CheckName::Revocation, *code)
-                        .expected("no certificate named in a revocation list")
-                        .actual(format!(
-                            "{} with serial {} stands in {}",
-                            foreign(&certificate.subject_cn),
-                            hex::encode(&certificate.serial),
-                            described(list)
-                        )),
-                );
-            }
+            // Whether a list names it is found out first: its signature costs more, and is asked for only then.
+            let list = if set.root_crl.names(certificate) && root_list(root, warm, set).is_ok() {
+                &set.root_crl
+            } else if set.pck_crl.names(certificate) && pck_list(root, warm, set).is_ok() {
+                &set.pck_crl
+            } else {
+                continue;
+            };
+            checks.record(
+                Check::fail(CheckName::Revocation, *code)
+                    .expected("no certificate named in a revocation list")
+                    .actual(format!(
+                        "{} with serial {} stands in {}",
+                        foreign(&certificate.subject_cn),
+                        hex::encode(&certificate.serial),
+                        described(list)
+                    )),
+            );
         }
     }
 }

@@ -134,7 +134,7 @@ impl Devices for Watched {
         self.inner.event_log()
     }
 
-    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Recorded, DeviceError> {
+    fn record(&mut self, event: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
         self.inner.record(event, payload)
     }
 

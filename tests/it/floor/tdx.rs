@@ -243,7 +243,7 @@ pub const CASES: &[Case] = &[
     td("two events in the other order", &[EventLogRegisterMismatch], |plan| log(plan, LogFault::BootOrder)),
     td("the log of another command line", &[EventLogRegisterMismatch], |plan| log(plan, LogFault::BootOther)),
     td("a runtime event that is not logged", &[EventLogRegisterMismatch], |plan| log(plan, LogFault::RuntimeMissing)),
-    td("a runtime event that was never measured", &[EventLogRegisterMismatch], |plan| log(plan, LogFault::RuntimeAdded)),
+    td("a runtime event never measured", &[EventLogRegisterMismatch], |plan| log(plan, LogFault::RuntimeAdded)),
     td("the data of an event altered", &[EventLogDigestMismatch], |plan| log(plan, LogFault::BootData)),
     td("the payload of a runtime event altered", &[EventLogDigestMismatch], |plan| log(plan, LogFault::RuntimePayload)),
     td("a log of another algorithm", &[EventLogAlgorithm], |plan| plan.td().show_boot = other_algorithm),

@@ -64,7 +64,9 @@ impl Guest {
                 machine.cpu.snp.host_data = *host_data.bytes();
             }
         }
-        let td = policy.cpu.tdx.as_ref().map(|rules| Td::of(policy, rules));
+        // A policy that names both kinds is tried with an SNP guest.
+        let tdx = policy.cpu.tdx.as_ref().filter(|_| policy.cpu.snp.is_none());
+        let td = tdx.map(|rules| Td::of(policy, rules));
         let instance = Ed25519Key::generate().unwrap().0;
         let key = policy.keys[0].to_string().replace('*', "one");
         let head = RequestHead {
