@@ -35,12 +35,19 @@ pub enum Key {
 #[derive(Subcommand)]
 pub enum PolicyCommand {
     /// Check a policy file and show its digest, without a store.
+    #[command(after_help = CHECK_HELP)]
     Check(CheckPolicy),
     /// Put a policy into force; one of the same name goes out of it.
     Activate(ActivatePolicy),
     /// List the policies of a tenant that are in force.
     List(OfTenant),
 }
+
+const CHECK_HELP: &str = "\
+Reference values come from claviger measure, which prints the line that goes into the policy:
+  measure snp: below [cpu.snp.code], measurements = [\"...\"]
+  measure tdx: below [cpu.tdx.code], the registers or events that it lists
+Keep the reference set beside the policy; its values are part of the policy's digest.";
 
 #[derive(Args)]
 pub struct OfTenant {

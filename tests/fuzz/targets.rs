@@ -13,7 +13,10 @@ use claviger::evidence::snp;
 use claviger::evidence::tdx::Quote;
 use claviger::policy::Policy;
 use claviger::policy::reference_set::ReferenceSet;
+use claviger::release::Recording;
 use claviger::wire::{crypto, limits, runtime_event};
+use claviger::workbench::Firmware;
+use claviger::workbench::ovmf::HASHES_LEN;
 
 /// A parser under test.
 pub struct Target {
@@ -23,11 +26,12 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "boot_log", run: boot_log },
     Target { name: "certificate", run: certificate },
     Target { name: "collateral", run: collateral },
     Target { name: "crl", run: crl },
+    Target { name: "firmware", run: firmware },
     Target { name: "gpu_chain", run: gpu_chain },
     Target { name: "gpu_report", run: gpu_report },
     Target { name: "ocsp", run: ocsp },
@@ -35,6 +39,7 @@ pub const TARGETS: [Target; 16] = [
     Target { name: "policy", run: policy },
     Target { name: "qe_identity", run: qe_identity },
     Target { name: "quote", run: quote },
+    Target { name: "recording", run: recording },
     Target { name: "reference_set", run: reference_set },
     Target { name: "rim", run: rim },
     Target { name: "runtime_log", run: runtime_log },
@@ -46,6 +51,27 @@ pub const TARGETS: [Target; 16] = [
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("the target is listed");
     (target.run)(bytes);
+}
+
+fn firmware(bytes: &[u8]) {
+    let Ok(firmware) = Firmware::parse(bytes) else { return };
+    assert!(bytes.len() <= limits::FIRMWARE_LEN_MAX && bytes.len().is_multiple_of(4096));
+    assert_eq!(firmware.bytes(), bytes);
+    assert_ne!(firmware.reset_eip(), 0);
+    let sections = firmware.sections();
+    assert!(u32::try_from(sections.len()).is_ok_and(|count| count <= limits::FIRMWARE_SECTIONS_MAX));
+    for section in sections {
+        assert!(section.pages > 0 && section.pages <= limits::FIRMWARE_SECTION_PAGES_MAX);
+        assert!(section.gpa.is_multiple_of(4096) && section.gpa.checked_add(section.pages * 4096).is_some());
+    }
+    // The table of hashes lies whole in its page.
+    assert!(firmware.hashes_offset().map_or(0, |offset| offset + HASHES_LEN) <= 4096);
+}
+
+fn recording(bytes: &[u8]) {
+    let Ok(recording) = Recording::read(bytes) else { return };
+    assert!(bytes.len() <= limits::ATTEST_BODY_LEN_MAX);
+    assert!(recording.bundle().evidence().gpus.len() <= limits::DEVICES_MAX);
 }
 
 fn quote(bytes: &[u8]) {

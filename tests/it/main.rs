@@ -26,7 +26,7 @@ mod gpu;
 mod identity;
 #[cfg(feature = "measure")]
 mod measure;
-#[cfg(feature = "sim")]
+#[cfg(all(feature = "measure", feature = "sim"))]
 mod mutation;
 #[cfg(feature = "sim")]
 mod never_verified;

@@ -16,6 +16,9 @@ use claviger::sim::{Machine, Vendors};
 use claviger::wire::Digest;
 use serde_json::Value;
 
+use super::measure::oracle::Image;
+use super::support::Plan;
+
 #[path = "../fuzz/targets.rs"]
 mod targets;
 
@@ -61,11 +64,12 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 16] = [
+    let parses: [(&str, Parses); 18] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),
         ("crl", |bytes| Crl::from_bytes(bytes).is_ok()),
+        ("firmware", |bytes| claviger::workbench::Firmware::parse(bytes).is_ok()),
         ("gpu_chain", |bytes| claviger::endorse::gpu_chain::Chain::from_pem(bytes).is_ok()),
         ("gpu_report", |bytes| claviger::evidence::gpu::Report::parse(bytes).is_ok()),
         ("ocsp", |bytes| OcspResponse::parse(bytes).is_ok()),
@@ -76,6 +80,7 @@ fn what_is_altered_parses_before_it_is_altered() {
         ("policy", |bytes| claviger::policy::Policy::parse(bytes).is_ok()),
         ("qe_identity", |bytes| claviger::endorse::qe_identity::QeIdentity::parse(bytes).is_ok()),
         ("quote", |bytes| claviger::evidence::tdx::Quote::parse(bytes).is_ok()),
+        ("recording", |bytes| claviger::release::Recording::read(bytes).is_ok()),
         ("reference_set", |bytes| ReferenceSet::parse(bytes).is_ok()),
         ("rim", |bytes| Rim::parse(bytes).is_ok()),
         ("runtime_log", |bytes| EventLog::parse(None, Some(bytes)).is_ok()),
@@ -144,6 +149,11 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
         "collateral" => vec![collateral()],
         "crl" => vec![files().cpu.crl, hex::decode(member("pck_crl")).unwrap()],
+        "firmware" => {
+            // One page, so that most alterations hit the tables.
+            let images = [Image::full(), Image::without_hashes()];
+            images.map(|image| Image { pages: 1, ..image }.bytes()).to_vec()
+        }
         "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
         "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),
@@ -157,6 +167,13 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let mint = |form| QuoteFields { form, ..QuoteFields::default() }.mint(&guest.platform).unwrap();
             QuoteForm::ALL.map(mint).to_vec()
         }
+        "recording" => [Plan::in_order(), Plan::tdx()]
+            .into_iter()
+            .map(|mut plan| {
+                plan.send();
+                plan.body
+            })
+            .collect(),
         "reference_set" => {
             vec![reference_set().canonical().unwrap(), reference_set().toml().unwrap().into_bytes()]
         }
