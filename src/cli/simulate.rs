@@ -16,7 +16,9 @@ use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::sim::{Cpu, Machine, SimDevices, Vendors};
 
-/// Bytes of one line on the socket: the evidence of a few GPUs with their chains.
+/// The policy that names the image of every simulated machine.
+const POLICY: &str = include_str!("../../policies/simulator.toml");
+/// Bytes of one line on the socket: a boot log, the evidence of a few GPUs with their chains.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
 
 /// Makes simulated vendors and one machine, writes their roots and endorsements, and answers an agent on a socket.
@@ -25,7 +27,7 @@ const LINE_LEN_MAX: u64 = 1024 * 1024;
 #[derive(Args)]
 pub struct Simulate {
     /// The folder to make: `roots` for `serve --simulated-roots`, `endorsements` for the service's configuration,
-    /// `machine.sock` for `agent --simulated-machine`.
+    /// `policy.toml` that names the machine's image, `machine.sock` for `agent --simulated-machine`.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// The CPU that leads the machine.
@@ -96,6 +98,8 @@ impl Simulate {
             let path = endorsements.join(name);
             fs::write(&path, bytes).map_err(|error| wrong(&path, &error))?;
         }
+        let policy = self.dir.join("policy.toml");
+        fs::write(&policy, POLICY).map_err(|error| wrong(&policy, &error))?;
         let socket = self.dir.join("machine.sock");
         let listener = UnixListener::bind(&socket).map_err(|error| wrong(&socket, &error))?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))

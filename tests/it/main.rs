@@ -67,4 +67,6 @@ mod tdx_collateral;
 mod tdx_oracle;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod trial;
 mod vectors;

@@ -88,7 +88,7 @@ const WRONG_TDX: [WrongTdx; 2] = [
     WrongTdx {
         tale: "it hides the command line that it booted",
         code: Code::EventLogRegisterMismatch,
-        fault: Fault::Log(LogFault::BootOther),
+        fault: Fault::Log(LogFault::BootHidden),
     },
 ];
 

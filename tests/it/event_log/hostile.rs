@@ -52,6 +52,7 @@ fn each_fault_of_a_log_is_refused_by_its_code() {
             // It was measured twice, and a rule says that once is all.
             LogFault::RuntimeMeasuredTwice => None,
             LogFault::BootAdded
+            | LogFault::BootHidden
             | LogFault::BootMissing
             | LogFault::BootOrder
             | LogFault::BootOther

@@ -119,9 +119,10 @@ fn a_guest_that_records_nothing_is_bound_by_its_measured_agent() {
 }
 
 /// What is refused because of the guest, its platform or its logs, with Intel's collateral in order.
-const REFUSED: [(Fault, Came); 29] = [
+const REFUSED: [(Fault, Came); 30] = [
     (Fault::Log(LogFault::BootAdded), Came::Denied(Code::EventLogRegisterMismatch)),
     (Fault::Log(LogFault::BootData), Came::Denied(Code::EventLogDigestMismatch)),
+    (Fault::Log(LogFault::BootHidden), Came::Denied(Code::EventLogRegisterMismatch)),
     (Fault::Log(LogFault::BootMissing), Came::Denied(Code::EventLogRegisterMismatch)),
     (Fault::Log(LogFault::BootOrder), Came::Denied(Code::EventLogRegisterMismatch)),
     (Fault::Log(LogFault::BootOther), Came::Denied(Code::EventLogRegisterMismatch)),

@@ -10,11 +10,13 @@ pub enum LogFault {
     BootAdded,
     /// The data of an event was altered, its digest was not.
     BootData,
+    /// The guest booted another command line, and shows the log of the good one.
+    BootHidden,
     /// An event that was measured is missing in the boot log.
     BootMissing,
     /// Two events of one register stand in the other order.
     BootOrder,
-    /// The guest booted another command line, and shows the log of the good one.
+    /// The boot log is of another command line.
     BootOther,
     /// An event that was measured once stands twice in the boot log.
     BootTwice,
@@ -37,9 +39,10 @@ pub const EVENT: &str = "app-id";
 
 impl LogFault {
     /// Every fault.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::BootAdded,
         Self::BootData,
+        Self::BootHidden,
         Self::BootMissing,
         Self::BootOrder,
         Self::BootOther,
@@ -57,13 +60,13 @@ impl LogFault {
         match self {
             Self::BootAdded => guest.show_boot = boot_added,
             Self::BootData => guest.show_boot = boot_data,
+            Self::BootHidden => {
+                guest.boot = other();
+                guest.show_boot = boot_hidden;
+            }
             Self::BootMissing => guest.show_boot = boot_missing,
             Self::BootOrder => guest.show_boot = boot_order,
-            Self::BootOther => {
-                let other = DirectBoot { command_line: "init=/bin/sh", ..DirectBoot::default() };
-                guest.boot = BootLog::direct(&other);
-                guest.show_boot = boot_other;
-            }
+            Self::BootOther => guest.show_boot = boot_other,
             Self::BootTwice => guest.show_boot = boot_twice,
             Self::RuntimeAdded => guest.show_runtime = runtime_added,
             Self::RuntimeMeasuredTwice => guest.runtime.events.extend([event.clone(), event]),
@@ -122,8 +125,16 @@ fn boot_order(log: &BootLog) -> Vec<u8> {
     boot(log, last_two)
 }
 
-fn boot_other(_: &BootLog) -> Vec<u8> {
+fn other() -> BootLog {
+    BootLog::direct(&DirectBoot { command_line: "init=/bin/sh", ..DirectBoot::default() })
+}
+
+fn boot_hidden(_: &BootLog) -> Vec<u8> {
     BootLog::default().bytes()
+}
+
+fn boot_other(_: &BootLog) -> Vec<u8> {
+    other().bytes()
 }
 
 fn boot_twice(log: &BootLog) -> Vec<u8> {
