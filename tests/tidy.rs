@@ -291,9 +291,9 @@ const WORDS: &[Word] = &[
             ("lease", Free),
             ("audit", Free),
             ("govern", Free),
-            ("release/attest.rs", Exactly(4)),
+            ("release/attest.rs", Exactly(2)),
             ("release/lapse.rs", Exactly(1)),
-            ("release/standing.rs", Exactly(5)),
+            ("release/standing.rs", Exactly(2)),
             ("release/strangers.rs", Exactly(1)),
             // Sweeps what is over: nothing that a gate stands for.
             ("cli/serve.rs", Exactly(1)),

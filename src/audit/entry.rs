@@ -119,7 +119,7 @@ entries! {
     Renewed "renewed",
     /// A role of the service got another key.
     RoleRotated "role_rotated",
-    /// The store was created: the first entry of every log.
+    /// The store was created: the second entry of every log. The first is the `role_rotated` of its log key.
     StoreCreated "store_created",
     /// A caller who was not shown to be a genuine guest.
     Stranger "stranger",
@@ -457,9 +457,12 @@ pub struct PolicyActivated {
     pub policy: Digest<32>,
     pub name: Text,
     pub replaces: Option<Digest<32>>,
-    pub author: Digest<32>,
+    /// Key of the author; `None` until documents are signed.
+    pub author: Option<Digest<32>>,
     pub approvers: Vec<Digest<32>>,
+    /// Number of the activation within the tenant, from 1; never given twice.
     pub sequence: u64,
+    pub by: Text,
     pub standing: Digest<32>,
 }
 
@@ -470,7 +473,9 @@ pub struct PolicyRetired {
     pub tenant: TenantId,
     pub policy: Digest<32>,
     pub approvers: Vec<Digest<32>>,
-    pub sequence: u64,
+    /// Number of the retirement that was approved; `None` until retirements are.
+    pub sequence: Option<u64>,
+    pub by: Text,
     pub standing: Digest<32>,
 }
 

@@ -20,7 +20,7 @@ use crate::verify::{Roots, Verifier};
 use crate::wire::code::Family;
 use crate::wire::ids::Mode;
 use crate::wire::time::Clock;
-use crate::wire::txn::StoreError;
+use crate::wire::txn::{StoreError, Transact as _};
 use crate::wire::{Code, UnixSeconds};
 
 /// The clock of the machine.

@@ -16,7 +16,7 @@ use crate::identity::Identity;
 use crate::protocol::role::{Role, RoleCertificate};
 use crate::store::Store;
 use crate::wire::UnixSeconds;
-use crate::wire::txn::StoreError;
+use crate::wire::txn::{StoreError, Transact as _};
 
 /// Entries read at a time.
 const BATCH: u64 = 256;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Failure;
 use super::files;
+use crate::http::listen::Bounds;
 
 /// Seconds between two looks at the folder of endorsements: beyond an hour a new revocation list would wait too long.
 const LOOK_S_MAX: u32 = 3_600;
@@ -49,6 +50,27 @@ pub struct ListenerSection {
     /// Speaks plain HTTP; taken on a loopback address alone.
     #[serde(default)]
     pub danger_plaintext: bool,
+    /// Connections at a time.
+    pub connections_max: Option<u16>,
+    /// Connections of one address at a time; all of them where a balancer speaks for everybody.
+    pub connections_of_one_address_max: Option<u16>,
+    /// Seconds for a TLS handshake, and for the head of a request.
+    pub head_s_max: Option<u16>,
+    /// Seconds for the body of a request.
+    pub body_s_max: Option<u16>,
+}
+
+impl ListenerSection {
+    /// Returns the bounds on connections.
+    pub fn bounds(&self) -> Bounds {
+        let unless = Bounds::default();
+        Bounds {
+            connections_max: self.connections_max.unwrap_or(unless.connections_max),
+            of_one_address_max: self.connections_of_one_address_max.unwrap_or(unless.of_one_address_max),
+            head_s_max: self.head_s_max.unwrap_or(unless.head_s_max),
+            body_s_max: self.body_s_max.unwrap_or(unless.body_s_max),
+        }
+    }
 }
 
 /// The health listener: plain HTTP without secrets.
@@ -99,6 +121,17 @@ impl Config {
             return Err(wrong(format!("endorsements.look_s: expected at most {LOOK_S_MAX} seconds")));
         }
         for (name, listener) in [("guest", &config.guest), ("operator", &config.operator)] {
+            let Bounds { connections_max, of_one_address_max, head_s_max, body_s_max } = listener.bounds();
+            if head_s_max == 0 || body_s_max == 0 {
+                return Err(wrong(format!(
+                    "{name}: expected head_s_max and body_s_max of at least 1 second"
+                )));
+            }
+            if of_one_address_max == 0 || of_one_address_max > connections_max {
+                return Err(wrong(format!(
+                    "{name}: expected connections_of_one_address_max of 1 to connections_max, {connections_max}"
+                )));
+            }
             let tls = listener.tls_certificate.is_some() && listener.tls_key.is_some();
             match (tls, listener.danger_plaintext) {
                 (true, false) => {}
@@ -145,7 +178,10 @@ mod tests {
     fn the_example_is_good_and_its_mistakes_are_named() {
         let config = parsed(|text| text).unwrap();
         assert_eq!(config.store(), Path::new("/var/lib/claviger/store.db"));
-        let changes: [(&str, &str, &str); 7] = [
+        let changes: [(&str, &str, &str); 10] = [
+            ("[guest]\n", "[guest]\nbody_s_max = 0\n", "body_s_max"),
+            ("[guest]\n", "[guest]\nconnections_of_one_address_max = 1025\n", "guest"),
+            ("[operator]\n", "[operator]\nconnections_max = 0\n", "operator"),
             ("[endorsements]\n", "[endorsements]\nlook_s = 3601\n", "look_s"),
             ("issuer = \"https", "issuer = \"http", "service.issuer"),
             ("[guest]\n", "[guest]\nspeed = 1\n", "speed"),

@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::wire::ids::{KeyId, Mode, TenantId};
 use crate::wire::limits;
 use crate::wire::secret::Secret;
-use crate::wire::txn::StoreError;
+use crate::wire::txn::{StoreError, Transact as _};
 
 /// Tenant keys of a local store.
 #[derive(Subcommand)]

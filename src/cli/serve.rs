@@ -17,6 +17,7 @@ use crate::audit::ledger::Ledger as _;
 use crate::audit::verify::Remembered;
 use crate::http::{guest, health, listen, log, operator};
 use crate::release::service::Service;
+use crate::release::strangers::Counted;
 use crate::verify::Roots;
 use crate::wire::time::Clock as _;
 use crate::wire::txn::{StoreError, Transact as _};
@@ -142,7 +143,7 @@ pub struct Running {
     #[cfg(feature = "sim")]
     pub service: Arc<Service<Embedded>>,
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    tending: JoinHandle<()>,
 }
 
 impl Running {
@@ -150,11 +151,13 @@ impl Running {
     pub async fn stop(self) {
         // Nobody listens any more if every task is over already.
         self.stop.send_replace(true);
-        for task in self.tasks {
-            if let Err(error) = task.await {
-                tracing::warn!(%error, "a listener ended badly");
-            }
-        }
+        ended(self.tending).await;
+    }
+}
+
+async fn ended(task: JoinHandle<()>) {
+    if let Err(error) = task.await {
+        tracing::warn!(%error, "a listener ended badly");
     }
 }
 
@@ -185,17 +188,25 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
     };
     let [guest_listener, operator_listener, health_listener] = listeners;
     let operator_routes = operator::routes(service.clone()).merge(log::routes(service.clone()));
-    let mut tasks = vec![
+    let listeners = vec![
         tokio::spawn(listen::serve(
             guest_listener,
             guest_wire,
+            config.guest.bounds(),
             guest::routes(service.clone()),
             stopped.clone(),
         )),
-        tokio::spawn(listen::serve(operator_listener, operator_wire, operator_routes, stopped.clone())),
+        tokio::spawn(listen::serve(
+            operator_listener,
+            operator_wire,
+            config.operator.bounds(),
+            operator_routes,
+            stopped.clone(),
+        )),
         tokio::spawn(listen::serve(
             health_listener,
             listen::Wire::Plain,
+            listen::Bounds::default(),
             health::routes(service.clone()),
             stopped.clone(),
         )),
@@ -204,41 +215,40 @@ pub async fn start(config: &Config, roots: Roots) -> Result<Running, Failure> {
         memory.write(&signed)?;
     }
     mark(&service, &mut Vec::new()).await;
-    tasks.push(tokio::spawn(tend(service.clone(), memory, stopped)));
+    let tending = tokio::spawn(tend(service.clone(), memory, listeners, stopped));
     Ok(Running {
         addresses,
         #[cfg(feature = "sim")]
         service,
         stop,
-        tasks,
+        tending,
     })
 }
 
 /// Looks after the service while it runs: verifies the log again after a fault, notes the newest checkpoint outside the
-/// database so that an older copy of it is recognised, records leases that lapsed, sweeps what is over.
+/// database so that an older copy of it is recognised, records leases that lapsed and strangers that were counted,
+/// sweeps what is over. When the service stops, count and checkpoint are noted once the listeners have ended.
 async fn tend(
     service: Arc<Service<Embedded>>,
     memory: remembered::Memory,
+    listeners: Vec<JoinHandle<()>>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut beat: u64 = 0;
     let mut older = Vec::new();
     warn(&service);
     loop {
-        let stopping = tokio::select! {
-            _ = stopped.changed() => true,
-            () = tokio::time::sleep(Duration::from_secs(TEND_S)) => false,
-        };
+        tokio::select! {
+            _ = stopped.changed() => break,
+            () = tokio::time::sleep(Duration::from_secs(TEND_S)) => {}
+        }
         beat = beat.wrapping_add(1);
-        if !service.is_open() && !stopping {
+        if !service.is_open() {
             reopen(&service, &memory).await;
         }
         // The head of a log that is not verified is nothing to remember.
-        if service.is_open() && (stopping || beat.is_multiple_of(REMEMBER_BEATS)) {
+        if service.is_open() && beat.is_multiple_of(REMEMBER_BEATS) {
             remember(&service, &memory).await;
-        }
-        if stopping {
-            return;
         }
         if beat.is_multiple_of(SWEEP_BEATS) {
             sweep(&service).await;
@@ -249,6 +259,13 @@ async fn tend(
         if beat.is_multiple_of(WARN_BEATS) {
             warn(&service);
         }
+    }
+    for listener in listeners {
+        ended(listener).await;
+    }
+    flush(&service, Counted::All).await;
+    if service.is_open() {
+        remember(&service, &memory).await;
     }
 }
 
@@ -300,7 +317,14 @@ async fn remember(service: &Arc<Service<Embedded>>, memory: &remembered::Memory)
     }
 }
 
+async fn flush(service: &Arc<Service<Embedded>>, which: Counted) {
+    if let Err(error) = crate::release::strangers::flush(service, which).await {
+        tracing::warn!(%error, "counted strangers were not recorded");
+    }
+}
+
 async fn sweep(service: &Arc<Service<Embedded>>) {
+    flush(service, Counted::Over).await;
     if let Err(error) = crate::release::lapse::record_lapsed(service).await {
         tracing::warn!(%error, "lapsed leases were not recorded");
     }

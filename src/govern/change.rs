@@ -77,7 +77,7 @@ fn make<'t, T: GovernTx>(
                 .public()
                 .certificate(Role::Log)
                 .map_err(|error| Error::Store(StoreError::Unavailable { what: error.to_string() }))?;
-            before.push(RoleRotated { certificate: certificate.clone(), by: Text::cut(permit.by()) }.into());
+            before.push(rotated(identity, now, permit, certificate.clone())?);
             StoreCreated {
                 store: identity.store(),
                 mode: identity.mode(),
@@ -90,9 +90,9 @@ fn make<'t, T: GovernTx>(
             if !txn.ports().retire(&tenant, &digest, now)? {
                 return Err(Error::PolicyNotActive { tenant });
             }
-            retired(txn, tenant, digest)?
+            retired(txn, permit, tenant, digest)?
         }
-        Change::RotateRole(certificate) => RoleRotated { certificate, by: Text::cut(permit.by()) }.into(),
+        Change::RotateRole(certificate) => rotated(identity, now, permit, certificate)?,
     };
     txn.ports().raise_epoch()?;
     record(txn, identity, now, before, &entry)
@@ -103,6 +103,20 @@ fn permitted(permit: &Permit, tenant: &TenantId) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::NotPermitted { tenant: tenant.clone() }),
     }
+}
+
+/// A role's key goes into the log: of the platform alone, and only one that agents and auditors will believe.
+fn rotated(
+    identity: &Identity,
+    now: UnixSeconds,
+    permit: &Permit,
+    certificate: RoleCertificate,
+) -> Result<Entry, Error> {
+    if !permit.is_platform() {
+        return Err(Error::PlatformOnly);
+    }
+    identity.public().pins().certified(&certificate, certificate.role, now).map_err(Error::Role)?;
+    Ok(RoleRotated { certificate, by: Text::cut(permit.by()) }.into())
 }
 
 /// Puts a policy into force beside the others of its tenant, none of which may select a key or list an audience of its.
@@ -118,10 +132,8 @@ fn activate<T: GovernTx>(
     let tenant = policy.tenant.clone();
     let mut others = Vec::new();
     let mut replaced = None;
-    let mut sequence = 0;
     for activation in txn.ports().active(&tenant)? {
         let other = in_force(activation).map_err(Error::Policy)?;
-        sequence = sequence.max(other.sequence());
         match Rules::<Fresh>::policy(&other).name == policy.name {
             true => replaced = Some(Rules::<Fresh>::digest(&other)),
             false => others.push(other),
@@ -131,13 +143,13 @@ fn activate<T: GovernTx>(
     let mut before = Vec::new();
     if let Some(old) = replaced {
         txn.ports().retire(&tenant, &old, now)?;
-        before.push(retired(txn, tenant.clone(), old)?);
+        before.push(retired(txn, permit, tenant.clone(), old)?);
     }
     let activation = Activation {
         document,
         digest,
         tenant: tenant.clone(),
-        sequence: sequence + 1,
+        sequence: txn.ports().last_activation(&tenant)? + 1,
         approvals: Vec::new(),
     };
     // What would be refused when it is read is not put into force.
@@ -147,18 +159,25 @@ fn activate<T: GovernTx>(
         policy: digest,
         name: Text::cut(&policy.name.to_string()),
         replaces: replaced,
-        author: Digest::new([0; 32]),
+        author: None,
         approvers: Vec::new(),
         sequence: activation.sequence,
+        by: Text::cut(permit.by()),
         standing: txn.ports().standing(&tenant)?,
         tenant,
     };
     Ok((before, entry.into()))
 }
 
-fn retired<T: GovernTx>(txn: &mut Txn<'_, T>, tenant: TenantId, policy: Digest<32>) -> Result<Entry, Error> {
+fn retired<T: GovernTx>(
+    txn: &mut Txn<'_, T>,
+    permit: &Permit,
+    tenant: TenantId,
+    policy: Digest<32>,
+) -> Result<Entry, Error> {
     let standing = txn.ports().standing(&tenant)?;
-    Ok(PolicyRetired { tenant, policy, approvers: Vec::new(), sequence: 0, standing }.into())
+    let by = Text::cut(permit.by());
+    Ok(PolicyRetired { tenant, policy, approvers: Vec::new(), sequence: None, by, standing }.into())
 }
 
 fn add_key<T: GovernTx>(txn: &mut Txn<'_, T>, permit: &Permit, row: KeyRow) -> Result<Entry, Error> {

@@ -24,6 +24,11 @@ impl Permit {
         &self.by
     }
 
+    /// Tells whether the permit is the platform's own, for what is of no tenant.
+    pub fn is_platform(&self) -> bool {
+        self.tenant.is_none()
+    }
+
     /// Tells whether the permit reaches this tenant.
     pub fn reaches(&self, tenant: &TenantId) -> bool {
         self.tenant.as_ref().is_none_or(|own| own == tenant)

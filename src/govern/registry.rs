@@ -16,6 +16,9 @@ pub trait Registry {
     /// Puts a policy into force.
     fn activate(&mut self, name: &str, activation: &Activation, now: UnixSeconds) -> Result<(), StoreError>;
 
+    /// Returns the number of the tenant's last activation, whether its policy is in force or not; 0 before the first.
+    fn last_activation(&mut self, tenant: &TenantId) -> Result<u64, StoreError>;
+
     /// Takes a policy out of force; `false` if it was not in force.
     fn retire(
         &mut self,

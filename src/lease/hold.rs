@@ -25,10 +25,19 @@ pub struct Held {
     /// Until when the reservation stands.
     until: UnixSeconds,
     epoch: u64,
-    /// Whether the lease is live already, and renewed.
-    renews: bool,
-    /// Leases that this one takes the place of.
-    ended: Vec<LeaseRow>,
+    standing: Reserved,
+}
+
+/// How devices are reserved.
+#[derive(Debug)]
+enum Reserved {
+    /// By the lease itself, which is live already and renewed.
+    Renews,
+    /// By the lease itself.
+    Row,
+    /// By older leases, which end when this one becomes live and not before: a release that comes to nothing takes
+    /// nothing. What they do not hold is reserved under an id of its own.
+    Behind(Option<LeaseId>),
 }
 
 impl Held {
@@ -45,11 +54,6 @@ impl Held {
     /// Returns until when the reservation stands.
     pub fn until(&self) -> UnixSeconds {
         self.until
-    }
-
-    /// Returns the leases that ended for it.
-    pub fn ended(&self) -> &[LeaseRow] {
-        &self.ended
     }
 }
 
@@ -74,10 +78,11 @@ pub enum Holding<'t> {
 
 /// Reserves the devices of a grant for `RESERVATION_S`.
 ///
-/// The same instance replaces its own lease. A device in a live lease of another instance refuses, unless the policy
-/// that the *older* lease was made under says `supersede` and both are of one tenant.
+/// The same instance replaces its own leases, whatever devices they are of: it has one at a time. A device in a live
+/// lease of another instance refuses, unless the policy that the *older* lease was made under says `supersede` and both
+/// are of one tenant. The older leases end in `settle`.
 ///
-/// Errors: those of the store.
+/// Errors: those of the store; `Unavailable` too if a device was taken since it was looked at.
 pub fn hold<'t, T: Leases + Quotas + Standing>(
     txn: &mut Txn<'t, T>,
     now: UnixSeconds,
@@ -113,70 +118,118 @@ pub fn hold<'t, T: Leases + Quotas + Standing>(
         Ok(renewed) => renewed,
         Err(code) => return refuse(granted, code, None, false),
     };
-    let mut ended = Vec::new();
-    for row in ports.on_devices(&pdis, now)? {
-        let own = row.tenant == tenant;
-        let same = own && is_instance(&row, &instance);
-        if !same && !own {
-            return refuse(granted, Code::GpuHeldByOtherLease, None, true);
-        }
-        if !same && !row.supersede {
-            return refuse(granted, Code::GpuHeldByOwnTenant, Some(row.until), false);
-        }
-        if renewed.as_ref().is_none_or(|renewed| renewed.id != row.id) {
-            ended.push(row);
-        }
-    }
-    for row in &ended {
-        // Over already is as good as ended now.
-        let (Placement::Placed | Placement::Over | Placement::Taken(_)) =
-            ports.set_state(&row.id, LeaseState::Ended, now, now)?;
-    }
+    let older = match in_the_way(ports, now, &tenant, &instance, &pdis)? {
+        Ok(older) => older,
+        Err(InTheWay { code, lapses_at, alarm }) => return refuse(granted, code, lapses_at, alarm),
+    };
     let reserved = now.plus(RESERVATION_S);
     if let Some(row) = renewed {
         // Its devices are its own already. It stays as it is until the renewal is recorded: one that comes to nothing
         // takes nothing and gives nothing.
-        let held =
-            Held { lease: row.id, until: row.until.min(reserved), epoch, renews: true, ended, granted };
+        let until = row.until.min(reserved);
+        let held = Held { lease: row.id, until, epoch, standing: Reserved::Renews, granted };
         return Ok(Holding::Held(Box::new(txn.stage(held))));
     }
-    let unavailable = |error: CryptoError| StoreError::Unavailable { what: error.to_string() };
-    let lease = LeaseId::new(crypto::random().map_err(unavailable)?);
-    let row = LeaseRow {
-        id: lease,
-        tenant,
-        instance_key: instance.key,
-        report_id: instance.report_id,
-        pdis,
-        state: LeaseState::Held,
-        until: reserved,
-        policy: granted.policy(),
-        supersede: supersede(&granted),
-        keyed: false,
-        created_at: now,
-        epoch,
+    let lease = new_id()?;
+    let row = LeaseRow { state: LeaseState::Held, until: reserved, ..made(&granted, lease, epoch, now) };
+    let standing = if older.is_empty() {
+        place(ports, &row, now)?;
+        Reserved::Row
+    } else {
+        let held = |pdi: &Pdi| older.iter().any(|older| older.pdis.contains(pdi));
+        let free: Vec<Pdi> = pdis.into_iter().filter(|pdi| !held(pdi)).collect();
+        let id = if free.is_empty() { None } else { Some(new_id()?) };
+        if let Some(id) = id {
+            place(ports, &LeaseRow { id, pdis: free, ..row }, now)?;
+        }
+        Reserved::Behind(id)
     };
-    match ports.put(&row, now)? {
-        Placement::Placed => {}
-        // Between the look and the write nobody else writes; the constraint says otherwise only if the look was wrong.
-        Placement::Taken(_) => return refuse(granted, Code::GpuHeldByOtherLease, None, true),
-        Placement::Over => return refuse(granted, Code::LeaseEnded, None, false),
-    }
-    let held = Held { lease, until: reserved, epoch, renews: false, ended, granted };
+    let held = Held { lease, until: reserved, epoch, standing, granted };
     Ok(Holding::Held(Box::new(txn.stage(held))))
 }
 
-/// What stops a reservation on its last step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+fn new_id() -> Result<LeaseId, StoreError> {
+    let unavailable = |error: CryptoError| StoreError::Unavailable { what: error.to_string() };
+    Ok(LeaseId::new(crypto::random().map_err(unavailable)?))
+}
+
+/// The live lease that a grant gives, from `now` on.
+fn made(granted: &Granted, id: LeaseId, epoch: u64, now: UnixSeconds) -> LeaseRow {
+    let claims = granted.claims();
+    let Instance { key, report_id } = instance(claims);
+    LeaseRow {
+        id,
+        tenant: claims.bundle().head().tenant.clone(),
+        instance_key: key,
+        report_id,
+        pdis: devices(claims),
+        state: LeaseState::Live,
+        until: now.plus(i64::from(granted.lease().seconds)),
+        policy: granted.policy(),
+        supersede: granted.lease().on_conflict == OnConflict::Supersede,
+        keyed: false,
+        created_at: now,
+        epoch,
+    }
+}
+
+/// Writes a lease whose way is clear.
+///
+/// Errors: `Unavailable` if it is not: nobody else writes between look and write, so the look was wrong. An error and
+/// no refusal, since what was written before it is undone.
+fn place(ports: &mut impl Leases, row: &LeaseRow, now: UnixSeconds) -> Result<(), StoreError> {
+    match ports.put(row, now)? {
+        Placement::Placed => Ok(()),
+        Placement::Over | Placement::Taken(_) => {
+            Err(StoreError::Unavailable { what: "a device was taken while it was reserved".to_string() })
+        }
+    }
+}
+
+/// A lease that nothing allows to end.
+struct InTheWay {
+    code: Code,
+    lapses_at: Option<UnixSeconds>,
+    alarm: bool,
+}
+
+/// Lists the leases that end for one of this instance and these devices.
+fn in_the_way(
+    ports: &mut impl Leases,
+    now: UnixSeconds,
+    tenant: &TenantId,
+    instance: &Instance,
+    pdis: &[Pdi],
+) -> Result<Result<Vec<LeaseRow>, InTheWay>, StoreError> {
+    let mut older = ports.of_instance(tenant, &instance.key, instance.report_id.as_ref(), now)?;
+    for row in ports.on_devices(pdis, now)? {
+        if row.tenant != *tenant {
+            return Ok(Err(InTheWay { code: Code::GpuHeldByOtherLease, lapses_at: None, alarm: true }));
+        }
+        if older.iter().any(|own| own.id == row.id) {
+            continue;
+        }
+        if !row.supersede {
+            let (code, lapses_at) = (Code::GpuHeldByOwnTenant, Some(row.until));
+            return Ok(Err(InTheWay { code, lapses_at, alarm: false }));
+        }
+        older.push(row);
+    }
+    Ok(Ok(older))
+}
+
+/// How a reservation came out in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The lease lives until then.
-    Live(UnixSeconds),
+    /// The lease lives until then; these ended for it.
+    Live(UnixSeconds, Vec<LeaseRow>),
     Stopped(Code),
 }
 
 /// Makes the lease of a reservation live, if it is still ours, unlapsed, and nothing about security changed meanwhile.
+/// The leases that it takes the place of end with that.
 ///
-/// Errors: those of the store.
+/// Errors: those of the store; then the transaction must not commit, since leases may have ended in it.
 pub fn settle<T: Leases + Standing>(
     txn: &mut Txn<'_, T>,
     now: UnixSeconds,
@@ -186,26 +239,48 @@ pub fn settle<T: Leases + Standing>(
     if ports.security_epoch()? != held.epoch {
         return Ok(Settled::Stopped(Code::SecurityEpoch));
     }
-    let ours = ports.lease(&held.lease)?.filter(|row| match held.renews {
-        // Another renewal may have been faster; the lease is still this instance's.
-        true => row.state == LeaseState::Live && !row.is_over(now),
-        false => row.state == LeaseState::Held && row.until == held.until && row.epoch == held.epoch,
-    });
-    let Some(row) = ours.filter(|_| now <= held.until) else {
-        return Ok(Settled::Stopped(Code::ReservationLapsed));
+    let lapsed = Settled::Stopped(Code::ReservationLapsed);
+    if now > held.until {
+        return Ok(lapsed);
+    }
+    let made = made(&held.granted, held.lease, held.epoch, now);
+    let own = match &held.standing {
+        Reserved::Renews | Reserved::Row => Some(held.lease),
+        Reserved::Behind(id) => *id,
     };
-    let until = now.plus(i64::from(held.granted.lease().seconds));
-    let (policy, supersede) = (held.granted.policy(), supersede(&held.granted));
-    let keyed = row.keyed || !held.granted.keys().is_empty();
-    let row = LeaseRow { state: LeaseState::Live, until, policy, supersede, keyed, epoch: held.epoch, ..row };
-    Ok(match ports.put(&row, now)? {
-        Placement::Placed => Settled::Live(until),
-        Placement::Over | Placement::Taken(_) => Settled::Stopped(Code::ReservationLapsed),
-    })
-}
-
-fn supersede(granted: &Granted) -> bool {
-    granted.lease().on_conflict == OnConflict::Supersede
+    let row = match own {
+        Some(id) => ports.lease(&id)?.filter(|row| match held.standing {
+            // Another renewal may have been faster; the lease is still this instance's.
+            Reserved::Renews => row.state == LeaseState::Live && !row.is_over(now),
+            Reserved::Row | Reserved::Behind(_) => {
+                row.state == LeaseState::Held && row.until == held.until && row.epoch == held.epoch
+            }
+        }),
+        None => None,
+    };
+    let (keyed, created_at) = match (&held.standing, &row) {
+        (Reserved::Renews | Reserved::Row, Some(row)) => (row.keyed, row.created_at),
+        // It begins where the older ones end.
+        (Reserved::Behind(Some(_)), Some(_)) | (Reserved::Behind(None), _) => (false, now),
+        (Reserved::Renews | Reserved::Row | Reserved::Behind(Some(_)), None) => return Ok(lapsed),
+    };
+    // Looked at anew: others may have come and gone since the reservation.
+    let instance = instance(held.granted.claims());
+    let Ok(mut older) = in_the_way(ports, now, &made.tenant, &instance, &made.pdis)? else {
+        return Ok(lapsed);
+    };
+    older.retain(|row| row.id != held.lease);
+    for row in &older {
+        // Over already is as good as ended now.
+        let (Placement::Placed | Placement::Over | Placement::Taken(_)) =
+            ports.set_state(&row.id, LeaseState::Ended, now, now)?;
+    }
+    // It was no lease, but a place kept for this one.
+    older.retain(|row| Some(row.id) != own);
+    let keyed = keyed || !held.granted.keys().is_empty();
+    let made = LeaseRow { keyed, created_at, ..made };
+    place(ports, &made, now)?;
+    Ok(Settled::Live(made.until, older))
 }
 
 /// Ends a lease for its own instance.

@@ -66,12 +66,29 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         Ok(standing) => standing,
         Err(error) => return unavailable(service, error),
     };
-    let decision = match select(&active, bundle.head()) {
-        Ok(rules) => judge(guest, &given, &service.verifier, rules, now),
-        Err(error) => {
-            let ended = guest.assess_devices(&service.verifier, &given, now, Hold::Refused);
-            without_policy(ended, &error)
-        }
+    // Many signatures each: off the threads that serve others, and not all at once.
+    let Ok(turn) = service.judging.clone().try_acquire_owned() else {
+        return Answer::Unavailable(Error::Busy);
+    };
+    let verifier = service.verifier.clone();
+    let judged = tokio::task::spawn_blocking(move || {
+        let decision = match select(&active, bundle.head()) {
+            Ok(rules) => judge(guest, &given, &verifier, rules, now),
+            Err(error) => {
+                let ended = guest.assess_devices(&verifier, &given, now, Hold::Refused);
+                without_policy(ended, &error)
+            }
+        };
+        drop(turn);
+        decision
+    });
+    let decision = match judged.await {
+        Ok(decision) => decision,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The service is being ended.
+            Err(_) => return Answer::Unavailable(Error::Busy),
+        },
     };
     fault::point("before-t1");
     let (held, wrapped) = match reserve(service, decision, epoch).await {
@@ -134,10 +151,9 @@ fn admit<P: Ports>(
 /// Reads the tenant's policies in force, and the security epoch that they were read under.
 async fn standing<P: Ports>(service: &Service<P>, bundle: &Bundle) -> Result<(Vec<InForce>, u64), Error> {
     let tenant = bundle.head().tenant.clone();
-    let read = service.store.transact::<_, StoreError, _>(move |txn| {
-        let epoch = txn.ports().security_epoch()?;
-        let active = txn.ports().active(&tenant)?;
-        Ok(txn.stage((active, epoch)))
+    let read = service.store.read::<_, StoreError, _>(move |tx| {
+        let epoch = tx.security_epoch()?;
+        Ok((tx.active(&tenant)?, epoch))
     });
     let (active, epoch) = read.await?;
     let rules = active
@@ -278,13 +294,8 @@ fn reserve_in<'t, T: ReleaseTx, C: Clock>(
             return Ok(refused.and(alarmed).map(|(refused, ())| refused));
         }
     };
-    let mut entries: Vec<_> = held.uncommitted().ended().iter().map(|row| entries::ended(row, now)).collect();
-    entries.push(entries::intended(held.uncommitted(), &wrapped, epoch));
-    let mut appended = txn.stage(());
-    for entry in &entries {
-        let next = append(txn, desk.log()?, now, entry, None)?.untold(txn);
-        appended = appended.and(next).map(|((), ())| ());
-    }
+    let intended = entries::intended(held.uncommitted(), &wrapped, epoch);
+    let appended = append(txn, desk.log()?, now, &intended, None)?.untold(txn);
     let wrapped = txn.stage(wrapped);
     Ok(held.and(wrapped).and(appended).map(|((held, wrapped), ())| Reserved::Held(Box::new(held), wrapped)))
 }

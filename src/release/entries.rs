@@ -12,7 +12,7 @@ use crate::lease::ports::LeaseRow;
 use crate::policy::reason::codes;
 use crate::protocol::head::Operation;
 use crate::verify::{Claims, Cpu, Subject};
-use crate::wire::{Code, Digest, UnixSeconds};
+use crate::wire::{Code, Digest, UnixSeconds, limits};
 
 /// Says who asked and what was shown.
 fn request(claims: &Claims<Fresh>) -> Request {
@@ -43,27 +43,40 @@ fn rated(cpu: &Cpu) -> Option<RatedTcb> {
     Some(RatedTcb {
         status: Text::cut(tcb.status.text()),
         date: tcb.date,
-        advisories: tcb.advisories.iter().map(|id| Text::cut(id)).collect(),
+        // Three levels may name three times as many; those of one are what an entry has room for.
+        advisories: tcb.advisories.iter().take(limits::TCB_ADVISORIES_MAX).map(|id| Text::cut(id)).collect(),
         evaluation: tcb.evaluation,
         issued: tcb.issued,
     })
 }
 
-/// Lists every check of every part.
+/// Lists every check of every part; what was expected and found as far as it fits.
 pub fn checks<F: Freshness>(claims: &Claims<F>) -> Vec<CheckMade> {
     let part = |subject: Subject| match subject {
         Subject::Request => "request".to_string(),
         Subject::Cpu => "cpu".to_string(),
         Subject::Gpu(at) => format!("gpu{at}"),
     };
-    claims
-        .checks()
-        .iter()
-        .flat_map(|(subject, checks)| {
-            let part = part(*subject);
-            checks.list().iter().map(move |check| CheckMade::of(&part, check))
-        })
-        .collect()
+    let made = claims.checks().iter().flat_map(|(subject, checks)| {
+        let part = part(*subject);
+        checks.list().iter().map(move |check| CheckMade::of(&part, check))
+    });
+    bounded(made.collect())
+}
+
+/// Leaves out what was expected and found where the texts of one entry would not fit. An entry that is too large
+/// cannot be written, which stops the service: no guest may bring that about.
+fn bounded(mut checks: Vec<CheckMade>) -> Vec<CheckMade> {
+    let mut left = limits::ENTRY_CHECK_TEXTS_LEN_MAX;
+    for text in checks.iter_mut().flat_map(|check| [&mut check.expected, &mut check.actual]).flatten() {
+        // As JSON: quotes and what is written in two signs.
+        let len = serde_json::to_string(text).map_or(usize::MAX, |json| json.len());
+        match left.checked_sub(len) {
+            Some(rest) => left = rest,
+            None => *text = Text::cut("left out: the entry is full"),
+        }
+    }
+    checks
 }
 
 /// A genuine guest was refused.
@@ -154,4 +167,62 @@ pub fn released(sealed: &Sealed, until: UnixSeconds, ciphertexts: Digest<32>) ->
         standing: None,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::head::Plane;
+    use crate::wire::CheckName;
+    use crate::wire::ids::Pdi;
+
+    /// More than any guest can show: every check of every part with the longest texts, every code a reason.
+    #[test]
+    fn the_largest_entry_can_be_written() {
+        let parts = (0..limits::DEVICES_MAX).map(|at| format!("gpu{at}"));
+        let parts: Vec<_> = parts.chain(["request".to_string(), "cpu".to_string()]).collect();
+        let longest = Code::TABLE.iter().max_by_key(|row| row.text.len()).unwrap();
+        let text = Text::cut(&"\\".repeat(limits::ENTRY_TEXT_LEN_MAX));
+        let check = |part: &String, name: CheckName| CheckMade {
+            part: Text::cut(part),
+            check: Text::cut(name.text()),
+            outcome: Text::cut("unknown"),
+            code: Code::from_text(longest.text),
+            expected: Some(text.clone()),
+            actual: Some(text.clone()),
+        };
+        let made =
+            parts.iter().flat_map(|part| CheckName::ALL.into_iter().map(move |name| check(part, name)));
+        let checks = bounded(made.collect());
+        assert_eq!(checks.len(), parts.len() * CheckName::ALL.len());
+        assert_eq!(checks[0].expected.as_ref(), Some(&text), "what fits is written");
+        let head = Digest::new([0xff; 48]);
+        let request = Request {
+            tenant: "t".repeat(128).parse().unwrap(),
+            plane: Plane::Guest,
+            operation: Operation::Release,
+            challenge: Digest::new([0xff; 32]),
+            bundle: Digest::new([0xff; 32]),
+            head,
+            evidence: head,
+            instance_key: Digest::new([0xff; 32]),
+            chip: Some(Digest::new([0xff; 32])),
+            devices: vec![Pdi::new([0xff; 8]); limits::DEVICES_MAX],
+            keys: vec!["k".repeat(128).parse().unwrap(); limits::KEYS_MAX],
+            tcb: Some(RatedTcb {
+                status: Text::cut("TDRelaunchAdvisedConfigurationNeeded"),
+                date: UnixSeconds::new(0).unwrap(),
+                advisories: vec![
+                    Text::cut(&"A".repeat(limits::ADVISORY_LEN_MAX));
+                    limits::TCB_ADVISORIES_MAX
+                ],
+                evaluation: u32::MAX,
+                issued: UnixSeconds::new(0).unwrap(),
+            }),
+        };
+        let reasons = Code::TABLE.iter().map(|row| Code::from_text(row.text).unwrap()).collect();
+        let policy = Some(Digest::new([0xff; 32]));
+        let entry: Entry = Denied { request, policy, reasons, checks, standing: policy }.into();
+        assert!(entry.body().unwrap().len() <= limits::ENTRY_LEN_MAX);
+    }
 }

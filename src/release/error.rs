@@ -8,6 +8,8 @@ use crate::wire::txn::StoreError;
 /// Why nothing was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// As many guests are being judged as may be at once.
+    Busy,
     /// The challenge ended while the request waited.
     ChallengeOver,
     /// The chip has been denied as often in this minute as is recorded.
@@ -34,6 +36,7 @@ impl Error {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
+            Self::Busy => Code::ServiceBusy,
             Self::ChallengeOver => Code::ChallengeExpired,
             Self::ChipBudget => Code::QuotaDenials,
             Self::Closed => Code::LogNotVerified,
@@ -50,7 +53,7 @@ impl Error {
     /// Returns after how many seconds it is worth to try again.
     pub fn retry_after_s(&self) -> u32 {
         match self {
-            Self::ChallengeOver | Self::InProgress | Self::Moved | Self::Store(_) => 1,
+            Self::Busy | Self::ChallengeOver | Self::InProgress | Self::Moved | Self::Store(_) => 1,
             Self::Closed | Self::Seal(_) => 5,
             Self::ChipBudget | Self::PolicyUnusable { .. } | Self::RoleLapsed { .. } => 60,
             Self::Undecided { .. } => 30,
@@ -67,6 +70,7 @@ impl From<StoreError> for Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Busy => f.write_str("as many guests are being judged as may be at once"),
             Self::ChallengeOver => f.write_str("the challenge ended while the request waited"),
             Self::ChipBudget => {
                 f.write_str("this chip has been denied as often in this minute as is recorded")

@@ -105,14 +105,18 @@ fn record_in<'t, T: ReleaseTx, C: Clock>(
     let claims = granted.claims();
     let bundle = claims.bundle();
     let now = desk.now(txn)?;
-    let until = match settle(txn, now, held)? {
-        Settled::Live(until) => until,
+    let (until, ended) = match settle(txn, now, held)? {
+        Settled::Live(until, ended) => (until, ended),
         Settled::Stopped(code) => {
             let policy = Some(granted.policy());
             let denial = Denial { policy, reasons: &[code], lapses_at: None, keep: true };
             return deny(txn, desk, claims, denial);
         }
     };
+    let mut before = Vec::new();
+    for row in &ended {
+        before.push(append(txn, desk.log()?, now, &entries::ended(row, now), None)?.untold(txn));
+    }
     let lease = held.lease().to_string();
     let frame = ear::Frame { issuer, mode: identity.mode(), now, lease: &lease };
     let result =
@@ -147,5 +151,6 @@ fn record_in<'t, T: ReleaseTx, C: Clock>(
     };
     let to = reply::Answered { challenge: bundle.challenge(), head_hash: bundle.head_hash() };
     let reply = reply::grant(identity, to, body)?;
-    appended.kept(txn, claims.freshness(), bundle.digest(), reply)
+    let recorded = appended.kept(txn, claims.freshness(), bundle.digest(), reply)?;
+    Ok(recorded.and(Staged::all(before)).map(|(recorded, _)| recorded))
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Semaphore;
+
 use super::ear::Issuer;
 use super::error::Error;
 use super::record::Recorder;
@@ -23,6 +25,10 @@ use crate::verify::endorsements::Source;
 use crate::wire::UnixSeconds;
 use crate::wire::time::Clock;
 use crate::wire::txn::{StoreError, Transact, Transaction, Txn};
+
+/// Guests whose devices are judged at the same time: each takes a thread, and a GPU a few milliseconds of it. One more
+/// is told to come again.
+pub const JUDGEMENTS_MAX: usize = 128;
 
 /// The sum of ports that the release stair needs on a transaction.
 pub trait ReleaseTx:
@@ -68,7 +74,9 @@ pub struct Service<P: Ports> {
     pub source: P::Source,
     pub clock: Arc<P::Clock>,
     pub identity: Arc<Identity>,
-    pub verifier: Verifier,
+    pub verifier: Arc<Verifier>,
+    /// Places of those whose devices are being judged.
+    pub judging: Arc<Semaphore>,
     pub issuer: Issuer,
     /// The budget for callers who are not genuine guests.
     pub strangers: Strangers,
@@ -109,7 +117,8 @@ impl<P: Ports> Service<P> {
             custodian,
             source,
             identity,
-            verifier,
+            verifier: Arc::new(verifier),
+            judging: Arc::new(Semaphore::new(JUDGEMENTS_MAX)),
             issuer,
             epoch,
         }

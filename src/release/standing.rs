@@ -7,7 +7,7 @@ use crate::lease::ports::{HighWater as _, Marked};
 use crate::verify::endorsements::{Source as _, Wanted};
 use crate::wire::Digest;
 use crate::wire::time::Clock as _;
-use crate::wire::txn::{StoreError, Transact as _, Txn};
+use crate::wire::txn::{StoreError, Transact as _};
 
 /// Hashes of one full tile.
 const TILE_WIDTH: u64 = 256;
@@ -51,9 +51,9 @@ pub async fn mark<P: Ports>(service: &Service<P>) -> Result<Vec<String>, StoreEr
 ///
 /// Errors: those of the store.
 pub async fn head<P: Ports>(service: &Service<P>) -> Result<(u64, Digest<32>), StoreError> {
-    let read = service.store.transact::<_, StoreError, _>(|txn| {
-        let tree = txn.ports().head()?.tree;
-        Ok(txn.stage((tree.size(), tree.root())))
+    let read = service.store.read::<_, StoreError, _>(|tx| {
+        let tree = tx.head()?.tree;
+        Ok((tree.size(), tree.root()))
     });
     read.await
 }
@@ -62,11 +62,8 @@ pub async fn head<P: Ports>(service: &Service<P>) -> Result<(u64, Digest<32>), S
 ///
 /// Errors: those of the store.
 pub async fn checkpoint<P: Ports>(service: &Service<P>) -> Result<Option<String>, StoreError> {
-    let read = service.store.transact::<_, StoreError, _>(|txn| {
-        let newest = txn.ports().checkpoint()?.map(|checkpoint| checkpoint.note);
-        Ok(txn.stage(newest))
-    });
-    read.await
+    let newest = service.store.read::<_, StoreError, _>(|tx| tx.checkpoint());
+    Ok(newest.await?.map(|checkpoint| checkpoint.note))
 }
 
 /// Returns `width` hashes of a tile; `None` if the log is not as large.
@@ -82,20 +79,16 @@ pub async fn tile<P: Ports>(
     index: u64,
     width: u16,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let read = service.store.transact::<_, StoreError, _>(move |txn| {
-        let found = tile_in(txn, level, index, width)?;
-        Ok(txn.stage(found))
-    });
-    read.await
+    service.store.read::<_, StoreError, _>(move |tx| tile_in(tx, level, index, width)).await
 }
 
 fn tile_in<T: ReleaseTx>(
-    txn: &mut Txn<'_, T>,
+    tx: &mut T,
     level: u8,
     index: u64,
     width: u16,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let size = txn.ports().head()?.tree.size();
+    let size = tx.head()?.tree.size();
     let height = u32::from(level) * 8;
     let (Some(first), true) = (index.checked_mul(TILE_WIDTH), height < 64) else { return Ok(None) };
     let Some(end) = first.checked_add(u64::from(width)) else { return Ok(None) };
@@ -104,6 +97,6 @@ fn tile_in<T: ReleaseTx>(
     }
     let Ok(node_level) = u8::try_from(height) else { return Ok(None) };
     let ids: Vec<NodeId> = (first..end).map(|index| NodeId { level: node_level, index }).collect();
-    let hashes = txn.ports().nodes(&ids)?;
+    let hashes = tx.nodes(&ids)?;
     Ok(Some(hashes.iter().flat_map(|hash| *hash.bytes()).collect()))
 }

@@ -39,8 +39,7 @@ impl Strangers {
     /// Says which entries a stranger makes now: its own within the budget, and the count of an earlier minute.
     fn charge(&self, now: UnixSeconds, address: IpAddr, code: Code) -> (bool, Option<StrangersCounted>) {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = minute.began.is_none_or(|began| now.since(began) >= 60 || now < began);
-        let counted = match over {
+        let counted = match minute.is_over(now) {
             true => std::mem::take(&mut *minute).counted_until(now),
             false => None,
         };
@@ -58,9 +57,32 @@ impl Strangers {
         }
         (within, counted)
     }
+
+    /// Takes the count of a minute that is over, or of any where nobody comes any more.
+    fn counted(&self, now: UnixSeconds, which: Counted) -> Option<StrangersCounted> {
+        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = match which {
+            Counted::All => true,
+            Counted::Over => minute.is_over(now),
+        };
+        if taken { std::mem::take(&mut *minute).counted_until(now) } else { None }
+    }
+}
+
+/// Which counts are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Of the running minute too: the service stops.
+    All,
+    /// Of a minute that is over.
+    Over,
 }
 
 impl Minute {
+    fn is_over(&self, now: UnixSeconds) -> bool {
+        self.began.is_none_or(|began| now.since(began) >= 60 || now < began)
+    }
+
     fn counted_until(self, until: UnixSeconds) -> Option<StrangersCounted> {
         let from = self.began.filter(|_| self.counted > 0)?;
         Some(StrangersCounted { plane: Plane::Guest, from, until, count: self.counted, codes: self.codes })
@@ -85,6 +107,22 @@ pub async fn note<P: Ports>(
         let address = Text::cut(&address.to_string());
         entries.push(Stranger { plane: Plane::Guest, address, code, sent }.into());
     }
+    Ok(append_all(service, entries).await?)
+}
+
+/// Records the count of strangers beyond the budget, which otherwise waits for the next stranger. Nothing while the
+/// service is closed: the count waits.
+///
+/// Errors: those of the store.
+pub async fn flush<P: Ports>(service: &Service<P>, which: Counted) -> Result<(), StoreError> {
+    if !service.is_open() {
+        return Ok(());
+    }
+    let counted = service.strangers.counted(service.clock.now(), which);
+    append_all(service, counted.map(Entry::from).into_iter().collect()).await
+}
+
+async fn append_all<P: Ports>(service: &Service<P>, entries: Vec<Entry>) -> Result<(), StoreError> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -98,7 +136,7 @@ pub async fn note<P: Ports>(
         }
         Ok(staged)
     });
-    Ok(noted.await.inspect_err(|error| service.failed(error))?)
+    noted.await.inspect_err(|error| service.failed(error))
 }
 
 #[cfg(test)]

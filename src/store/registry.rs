@@ -24,6 +24,11 @@ impl Registry for Tx {
         })
     }
 
+    fn last_activation(&mut self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let numbers = self.policies(tenant)?.into_iter().filter_map(|row| row.activation);
+        Ok(numbers.max().unwrap_or(0))
+    }
+
     fn retire(&mut self, tenant: &TenantId, digest: &Digest<32>, _: UnixSeconds) -> Result<bool, StoreError> {
         match self.policy(tenant, digest)? {
             Some(row) if row.state == PolicyState::Active => {

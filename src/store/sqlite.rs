@@ -116,26 +116,6 @@ impl Store {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Runs work that only reads, on one snapshot, beside the transactions that write.
-    ///
-    /// Errors: those of the work; `Unavailable` if it writes.
-    pub async fn read<V, E, W>(&self, work: W) -> Result<V, E>
-    where
-        V: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-        W: FnOnce(&mut Tx) -> Result<V, E> + Send + 'static,
-    {
-        let slot = self.reader.clone().lock_owned().await;
-        let (store, handle) = (self.clone(), Handle::current());
-        blocking(move || {
-            let mut tx = store.begin(slot, handle, Access::Read)?;
-            let read = work(&mut tx);
-            tx.rollback();
-            read
-        })
-        .await
-    }
-
     /// Begins a transaction, on a new connection where there is none or the files changed under it.
     fn begin(&self, slot: OwnedMutexGuard<Slot>, handle: Handle, access: Access) -> Result<Tx, StoreError> {
         let mut db = Db::of(slot, handle);
@@ -192,6 +172,23 @@ impl Transact for Store {
         blocking(move || {
             let tx = store.begin(slot, handle, Access::Write)?;
             txn::run(tx, work)
+        })
+        .await
+    }
+
+    async fn read<V, E, W>(&self, work: W) -> Result<V, E>
+    where
+        V: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        W: FnOnce(&mut Tx) -> Result<V, E> + Send + 'static,
+    {
+        let slot = self.reader.clone().lock_owned().await;
+        let (store, handle) = (self.clone(), Handle::current());
+        blocking(move || {
+            let mut tx = store.begin(slot, handle, Access::Read)?;
+            let read = work(&mut tx);
+            tx.rollback();
+            read
         })
         .await
     }

@@ -120,6 +120,16 @@ pub trait Transact: Send + Sync + 'static {
         V: Send + 'static,
         E: From<<Self::Tx as Transaction>::Error> + Send + 'static,
         W: for<'t> FnOnce(&mut Txn<'t, Self::Tx>) -> Result<Staged<'t, V>, E> + Send + 'static;
+
+    /// Runs `work` that only reads, on one snapshot, beside the transactions that write.
+    ///
+    /// Contract: nothing is written, and what is read may be older than the newest commit of another. Nothing is staged
+    /// here: what must be true of a commit is read inside it.
+    fn read<V, E, W>(&self, work: W) -> impl Future<Output = Result<V, E>> + Send
+    where
+        V: Send + 'static,
+        E: From<<Self::Tx as Transaction>::Error> + Send + 'static,
+        W: FnOnce(&mut Self::Tx) -> Result<V, E> + Send + 'static;
 }
 
 /// Runs `work` over `tx`, commits, and only then gives what it staged. Called by adapters alone.

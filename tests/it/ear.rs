@@ -73,7 +73,16 @@ fn a_stock_library_verifies_the_result() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = operator::routes(Arc::clone(stage.service()));
-        (address, tokio::spawn(listen::serve(listener, listen::Wire::Plain, routes, stopped)))
+        (
+            address,
+            tokio::spawn(listen::serve(
+                listener,
+                listen::Wire::Plain,
+                listen::Bounds::default(),
+                routes,
+                stopped,
+            )),
+        )
     });
     let instance = claviger::wire::text::to_base64url(&guest.instance.public());
     let checked = Command::new(python)

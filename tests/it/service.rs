@@ -2,6 +2,7 @@
 //! that the test sets, and a custodian that the test can hold up.
 
 mod batch;
+mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
 mod http;

@@ -179,8 +179,11 @@ impl Place {
         let to = self.path(name);
         for suffix in ["", "-wal"] {
             let from = self.path(&format!("service/store.db{suffix}"));
-            if from.exists() {
-                fs::copy(from, self.path(&format!("{name}{suffix}"))).unwrap();
+            let copy = self.path(&format!("{name}{suffix}"));
+            match from.exists() {
+                true => drop(fs::copy(from, copy).unwrap()),
+                // That of an earlier copy is no part of this one.
+                false => drop(fs::remove_file(copy)),
             }
         }
         to
@@ -260,6 +263,18 @@ fn serves_without_the_roots_and_ends_cleanly() {
     let verified = place.verify(&copy, &[]);
     assert_eq!(verified.status.code(), Some(0));
     assert_eq!(report(&verified)["size"], 5);
+}
+
+#[test]
+fn counted_strangers_are_recorded_when_the_service_ends() {
+    let place = Place::new("serve-strangers");
+    let serving = place.started();
+    serving.noise(14);
+    assert_eq!(serving.terminate(), 0);
+    let verified = place.verify(&place.copy("copy.db"), &[]);
+    assert_eq!(verified.status.code(), Some(0));
+    // Two of the store, ten strangers, one count.
+    assert_eq!(report(&verified)["size"], 13);
 }
 
 #[test]

@@ -524,6 +524,15 @@ impl<S: Tested> Transact for Faulty<S> {
         };
         self.store.transact::<V, E, _>(nothing_of(nothing)).await
     }
+
+    async fn read<V, E, W>(&self, work: W) -> Result<V, E>
+    where
+        V: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        W: FnOnce(&mut S::Tx) -> Result<V, E> + Send + 'static,
+    {
+        self.store.read(work).await
+    }
 }
 
 /// Helps inference: the work of a transaction whose stage is never reached.

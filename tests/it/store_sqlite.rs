@@ -11,7 +11,7 @@ use claviger::store::{Clock, Opening, RowMac, Store, Tx};
 use claviger::wire::Code;
 use claviger::wire::ids::{Mode, StoreId};
 use claviger::wire::secret::SecretArray;
-use claviger::wire::txn::StoreError;
+use claviger::wire::txn::{StoreError, Transact as _};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 

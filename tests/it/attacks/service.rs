@@ -5,8 +5,11 @@ use claviger::policy::in_force::Activation;
 use claviger::protocol::facts::Hint;
 use claviger::protocol::head::Operation;
 use claviger::sim::Machine;
+use claviger::sim::gpu::{BLOCKS, StatedFwid};
+use claviger::sim::x509::Usage;
+use claviger::wire::ids::Pdi;
 use claviger::wire::txn::{StoreError, Transact as _};
-use claviger::wire::{Code, Digest};
+use claviger::wire::{Code, Digest, limits};
 
 use crate::service::{POLICY, Stage};
 
@@ -154,6 +157,50 @@ fn a_request_with_everything_wrong_fits_into_its_entry() {
     let (_, body) = stage.entries().pop().unwrap();
     assert_eq!(body["request"]["devices"].as_array().unwrap().len(), 16);
     assert!(body.to_string().len() < claviger::wire::limits::ENTRY_LEN_MAX / 2);
+    assert!(stage.service().is_open());
+    stage.guest("g").granted(&stage);
+    stage.holds();
+}
+
+/// As long as a guest can make it: every check of sixteen GPUs fails that can fail beside the others, the longest texts
+/// (reference values against measured ones) among them.
+#[test]
+fn sixteen_gpus_with_every_check_broken_fit_into_their_entry() {
+    let stage = Stage::new("attack-largest-entry");
+    let mut machine = Machine::new(stage.vendors, 16).unwrap();
+    stage.publish("largest", &machine);
+    for gpu in &mut machine.gpus {
+        let mut leaf = gpu.gpu.leaf_fields(stage.now());
+        leaf.common_name = "\\\"".repeat(32);
+        leaf.composite_point[7] ^= 1;
+        leaf.usage = Usage::Certificates;
+        leaf.window.not_after = stage.now().plus(-1);
+        let mut pdi = gpu.gpu.pdi;
+        pdi[0] ^= 0xff;
+        leaf.device_info = format!("NVIDIA:GH100:{}", Pdi::new(pdi).to_string().to_uppercase());
+        gpu.gpu = gpu.gpu.with_leaf(&leaf).unwrap();
+        gpu.fields.measurements = vec![[0xee; 48]; BLOCKS];
+        gpu.fields.fwid = StatedFwid::Other([0xee; 48]);
+        gpu.fields.feature_flag = Some(2);
+        // The nonce of the request, behind version, code and two parameters.
+        gpu.fields.overwritten = vec![(4, vec![0xee; 32])];
+    }
+    let mut guest = stage.guest_of(machine);
+    guest.keys = (0..16).map(|n| format!("demo/{}{n:02}", "x".repeat(121))).collect();
+    let sent = guest.release(&stage);
+    assert_eq!(stage.attest(&sent).status, 403);
+    let (kind, body) = stage.entries().pop().unwrap();
+    assert_eq!(kind, "denied");
+    let checks = body["checks"].as_array().unwrap();
+    for gpu in 0..16 {
+        let part = format!("gpu{gpu}");
+        let failed = checks.iter().filter(|check| check["part"] == part && check["outcome"] == "fail");
+        let names: Vec<_> = failed.map(|check| check["check"].as_str().unwrap()).collect();
+        let broken = ["chain", "validity", "nonce", "mode", "fwid", "architecture", "measurements"];
+        assert_eq!(names, broken, "{part}");
+    }
+    assert!(!body.to_string().contains("left out"), "room for what guests can show");
+    assert!(body.to_string().len() < limits::ENTRY_LEN_MAX / 2);
     assert!(stage.service().is_open());
     stage.guest("g").granted(&stage);
     stage.holds();

@@ -75,6 +75,7 @@ pub const BESIDE: &[Code] = &[
     KeyDestroyed,
     KeyDisabled,
     QuotaDenials,
+    ServiceBusy,
     QuotaReservations,
     SecurityEpoch,
     // Keys, custodians, the service's own identity.

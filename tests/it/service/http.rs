@@ -1,16 +1,24 @@
 //! The listeners: sizes, routes, problem documents, strangers, and what is missing for a while.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use claviger::http::listen::{self, Bounds};
 use claviger::http::{health, log, operator};
 use claviger::protocol::message::{Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence, Problem};
 use claviger::protocol::receipt::Checkpoint;
 use claviger::protocol::{receipt, transcript};
+use claviger::release::service::JUDGEMENTS_MAX;
+use claviger::release::strangers::{self, Counted};
 use claviger::wire::code::Family;
+use claviger::wire::txn::{StoreError, Transact as _};
 use claviger::wire::{Code, Digest, limits};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use super::{Reply, Stage, call, post};
@@ -163,6 +171,33 @@ fn strangers_are_recorded_one_by_one_and_then_counted() {
     assert_eq!(counted.len(), 1);
     assert_eq!(counted[0].1["count"], 15);
     assert_eq!(stage.count("stranger"), 11);
+    stage.holds();
+}
+
+#[test]
+fn counted_strangers_are_recorded_though_nobody_comes_after_them() {
+    let stage = Stage::new("http-strangers-flush");
+    let noise = |count| (0..count).for_each(|_| drop(stage.post("/attest", b"{}").problem()));
+    let flush = |which| stage.runtime.block_on(strangers::flush(stage.service(), which)).unwrap();
+    let counts = || -> Vec<u64> {
+        let entries = stage.entries().into_iter().filter(|(kind, _)| kind == "strangers_counted");
+        entries.map(|(_, body)| body["count"].as_u64().unwrap()).collect()
+    };
+    noise(13);
+    flush(Counted::Over);
+    assert_eq!(counts(), [0; 0], "the minute is not over");
+    stage.pass(60);
+    flush(Counted::Over);
+    flush(Counted::Over);
+    assert_eq!(counts(), [3]);
+    noise(12);
+    stage.service().close();
+    flush(Counted::All);
+    assert_eq!(counts(), [3], "nothing is added to a log that is not verified");
+    stage.service().open();
+    flush(Counted::All);
+    flush(Counted::All);
+    assert_eq!(counts(), [3, 2]);
     stage.holds();
 }
 
@@ -391,7 +426,7 @@ fn checkpoint_and_tiles_lead_to_the_entries() {
         for index in 0..size {
             hashes.push(tx.entry(index.try_into().unwrap())?.unwrap().leaf.hash());
         }
-        Ok::<_, claviger::wire::txn::StoreError>(hashes)
+        Ok::<_, StoreError>(hashes)
     }));
     assert_eq!(stored.unwrap(), leaves);
     for path in [
@@ -418,4 +453,149 @@ fn a_lapsed_role_certificate_stops_releases() {
     let reply = other(&stage, health::routes(stage.service().clone()), "GET", "/readyz");
     assert_eq!(reply.refused(Code::IdentityEnded).status, 503);
     assert_eq!(stage.count("intended"), 0);
+}
+
+/// Whoever only reads waits for nobody who writes.
+#[test]
+fn the_log_is_read_while_the_store_is_written() {
+    let stage = Stage::new("http-read-path");
+    stage.guest("g").granted(&stage);
+    let (held, turn) = std::sync::mpsc::channel::<()>();
+    let (begun, began) = tokio::sync::oneshot::channel();
+    let store = stage.service().store.clone();
+    let holder = stage.runtime.spawn(async move {
+        let work = store.transact::<_, StoreError, _>(move |txn| {
+            begun.send(()).unwrap();
+            turn.recv().unwrap();
+            Ok(txn.stage(()))
+        });
+        work.await.unwrap();
+    });
+    let routes = operators(&stage);
+    let answered = stage.runtime.block_on(async {
+        began.await.unwrap();
+        let read = async {
+            for path in ["/log/checkpoint", "/log/tile/0/000.p/1"] {
+                let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+                assert_eq!(routes.clone().oneshot(request).await.unwrap().status(), 200, "{path}");
+            }
+            claviger::release::standing::head(stage.service()).await.unwrap();
+        };
+        tokio::time::timeout(Duration::from_secs(10), read).await
+    });
+    held.send(()).unwrap();
+    stage.runtime.block_on(holder).unwrap();
+    assert!(answered.is_ok(), "a reader waited for the writer");
+}
+
+/// Nobody is judged beside as many as may be at once, and nothing is claimed for one who is told to come again.
+#[test]
+fn a_service_that_judges_as_many_as_it_may_says_so() {
+    let stage = Stage::new("http-busy");
+    let mut guest = stage.guest("g");
+    let sent = guest.release(&stage);
+    let judging = stage.service().judging.clone();
+    let all = judging.try_acquire_many(JUDGEMENTS_MAX.try_into().unwrap()).unwrap();
+    let reply = stage.attest(&sent);
+    assert_eq!(reply.refused(Code::ServiceBusy).retry_after_s, Some(1));
+    assert_eq!(reply.status, 503);
+    drop(all);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    assert_eq!(judging.available_permits(), JUDGEMENTS_MAX, "each place is given back");
+}
+
+/// A listener on loopback with narrow bounds, and what connects to it.
+struct Listening {
+    address: SocketAddr,
+    stop: tokio::sync::watch::Sender<bool>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+const BOUNDS: Bounds = Bounds { connections_max: 8, of_one_address_max: 4, head_s_max: 60, body_s_max: 60 };
+
+impl Listening {
+    async fn new(stage: &Stage, bounds: Bounds) -> Self {
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = claviger::http::guest::routes(stage.service().clone());
+        let serving = tokio::spawn(listen::serve(listener, listen::Wire::Plain, bounds, routes, stopped));
+        Self { address, stop, serving }
+    }
+
+    async fn connect(&self, from: &str) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    async fn end(self) {
+        self.stop.send_replace(true);
+        self.serving.await.unwrap();
+    }
+}
+
+/// What comes until the connection ends, or nothing has come for a while.
+async fn said(stream: &mut TcpStream, wait: Duration) -> (String, bool) {
+    let mut bytes = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        match tokio::time::timeout(wait, stream.read(&mut buffer)).await {
+            Err(_) => return (String::from_utf8(bytes).unwrap(), false),
+            Ok(Ok(0) | Err(_)) => return (String::from_utf8(bytes).unwrap(), true),
+            Ok(Ok(count)) => bytes.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+const ASK: &[u8] = b"GET /nowhere HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+
+#[test]
+fn slow_connections_of_one_address_keep_nobody_else_out() {
+    let stage = Stage::new("http-slow");
+    stage.runtime.block_on(async {
+        let listening = Listening::new(&stage, BOUNDS).await;
+        let short = Duration::from_millis(300);
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            slow.push(listening.connect("127.0.0.1").await);
+        }
+        for _ in 0..20 {
+            let (_, ended) = said(&mut listening.connect("127.0.0.1").await, Duration::from_secs(5)).await;
+            assert!(ended, "beyond its share an address is hung up on");
+        }
+        assert!(!said(&mut slow[0], short).await.1);
+        let mut other = listening.connect("127.0.0.2").await;
+        other.write_all(ASK).await.unwrap();
+        let (text, ended) = said(&mut other, Duration::from_secs(5)).await;
+        assert!(ended && text.starts_with("HTTP/1.1 404"), "{text}");
+        // A seat that is given back is somebody's again.
+        drop(slow);
+        tokio::time::sleep(short).await;
+        let mut again = listening.connect("127.0.0.1").await;
+        again.write_all(ASK).await.unwrap();
+        assert!(said(&mut again, Duration::from_secs(5)).await.0.starts_with("HTTP/1.1 404"));
+        listening.end().await;
+    });
+}
+
+#[test]
+fn a_request_that_trickles_is_cut_off() {
+    let stage = Stage::new("http-trickle");
+    stage.runtime.block_on(async {
+        let listening = Listening::new(&stage, Bounds { head_s_max: 1, body_s_max: 1, ..BOUNDS }).await;
+        let long = Duration::from_secs(8);
+        for (begun, answer) in [
+            ("", ""),
+            ("PRI * HT", ""),
+            ("POST /attest HTTP/1.1\r\nhost: a\r\n", ""),
+            ("POST /attest HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{", "HTTP/1.1 400"),
+        ] {
+            let mut stream = listening.connect("127.0.0.1").await;
+            stream.write_all(begun.as_bytes()).await.unwrap();
+            let (text, ended) = said(&mut stream, long).await;
+            assert!(ended && text.starts_with(answer), "{begun:?}: {ended} {text}");
+        }
+        listening.end().await;
+    });
 }

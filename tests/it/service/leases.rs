@@ -24,6 +24,95 @@ fn an_instance_replaces_its_own_lease_and_the_log_tells() {
     stage.holds();
 }
 
+/// Design 9: an instance has one lease. Other GPUs than before do not make it another instance.
+#[test]
+fn an_instance_replaces_its_lease_of_other_devices_too() {
+    let stage = Stage::new("lease-disjoint");
+    let mut guest = stage.guest("g");
+    let first = guest.granted(&stage);
+    let own = std::mem::replace(&mut guest.devices, stage.guest("others").devices);
+    guest.devices.machine.cpu.snp.report_id = own.machine.cpu.snp.report_id;
+    let second = guest.granted(&stage);
+    let ended: Vec<_> = stage.entries().into_iter().filter(|(kind, _)| kind == "ended").collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0].1["lease"], serde_json::to_value(first).unwrap());
+    let others = std::mem::replace(&mut guest.devices, own);
+    let sent = guest.renewal(&stage, first);
+    stage.check_denial(&sent, &stage.attest(&sent), Code::LeaseEnded);
+    guest.devices = others;
+    let sent = guest.renewal(&stage, second);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    stage.holds();
+}
+
+/// A release that comes to nothing takes nothing: the workload that runs keeps its lease.
+#[test]
+fn a_replacing_release_that_fails_after_its_reservation_ends_no_lease() {
+    let stage = Stage::new("lease-replace-away");
+    let mut guest = stage.guest("g");
+    let lease = guest.granted(&stage);
+    stage.open.away.store(true, std::sync::atomic::Ordering::SeqCst);
+    let sent = guest.release(&stage);
+    assert_eq!(stage.attest(&sent).status, 503);
+    stage.open.away.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!((stage.count("intended"), stage.count("ended")), (2, 0));
+    let renewal = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &renewal, &stage.attest(&renewal));
+    // The one that succeeds ends it.
+    assert_ne!(guest.granted(&stage), lease);
+    assert_eq!(stage.count("ended"), 1);
+    let renewal = guest.renewal(&stage, lease);
+    stage.check_denial(&renewal, &stage.attest(&renewal), Code::LeaseEnded);
+    stage.holds();
+}
+
+/// The devices that the older lease does not hold are reserved all the same.
+#[test]
+fn other_devices_of_a_replacing_release_are_reserved_meanwhile() {
+    let stage = Stage::new("lease-replace-reserve");
+    let mut guest = stage.guest("g");
+    guest.granted(&stage);
+    let own = std::mem::replace(&mut guest.devices, stage.guest("others").devices);
+    guest.devices.machine.cpu.snp.report_id = own.machine.cpu.snp.report_id;
+    let sent = guest.release(&stage);
+    let thief = stage.thief("thief", &guest).release(&stage);
+    let (service, body) = (stage.service().clone(), thief.body.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    *stage.open.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        Box::pin(async move {
+            tell.send(super::post(service, "/attest".to_string(), body).await).unwrap();
+        })
+    }));
+    let reply = stage.attest(&sent);
+    stage.check_denial(&thief, &told.recv().unwrap(), Code::GpuHeldByOwnTenant);
+    stage.check_grant(&guest, &sent, &reply);
+    // The place that was kept is gone with it: no lease of that id ended or lapsed.
+    stage.pass(31);
+    let record = stage.runtime.block_on(claviger::release::lapse::record_lapsed(stage.service()));
+    assert_eq!((record, stage.count("ended")), (Ok(0), 1));
+    stage.holds();
+}
+
+/// Leases that ended for one that cannot be written are not over: no entry would tell of their end.
+#[test]
+fn a_lease_that_cannot_be_written_ends_no_other() {
+    let stage = Stage::new("lease-undone");
+    let mut guest = stage.guest("g");
+    let lease = guest.granted(&stage);
+    let table = stage.scratch.path().join("service").join("store.db");
+    // As if a device had been taken between the look and the write.
+    let taken = "CREATE TRIGGER taken BEFORE INSERT ON lease_devices BEGIN SELECT RAISE(IGNORE); END";
+    stage.runtime.block_on(super::sql(&table, taken));
+    let sent = guest.release(&stage);
+    assert_eq!(stage.attest(&sent).refused(Code::StoreUnavailable).status, 503);
+    stage.runtime.block_on(super::sql(&table, "DROP TRIGGER taken"));
+    stage.service().open();
+    assert_eq!((stage.count("ended"), stage.count("denied")), (0, 0));
+    let renewal = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &renewal, &stage.attest(&renewal));
+    stage.holds();
+}
+
 #[test]
 fn a_gpu_held_by_the_own_tenant_tells_when_it_lapses() {
     let stage = Stage::new("lease-own-tenant");
