@@ -12,7 +12,7 @@ pub enum Error {
         path: String,
         what: &'static str,
     },
-    /// No measurement and no ID key, or one that is zero or a wildcard: any code would do.
+    /// No measurement, ID key or register, or one that is zero or a wildcard: any code would do.
     CodeNotFixed {
         path: String,
         what: String,
@@ -69,7 +69,8 @@ pub enum Error {
         expected: TenantId,
         actual: TenantId,
     },
-    /// Neither HOST_DATA nor a mark that the image holds the workload: another workload on the same image would do.
+    /// Neither HOST_DATA, MRCONFIGID, a fourth register nor a mark that the image holds the workload: another workload on
+    /// the same image would do.
     WorkloadNotFixed {
         path: String,
         what: String,

@@ -12,19 +12,23 @@ pub enum CpuLine {
     EmeraldRapids,
     Genoa,
     GraniteRapids,
+    GraniteRapidsD,
     Milan,
     SapphireRapids,
+    SierraForest,
     Turin,
 }
 
 impl CpuLine {
     /// Every line with its name in policies and catalogue.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("emerald-rapids", Self::EmeraldRapids),
         ("genoa", Self::Genoa),
         ("granite-rapids", Self::GraniteRapids),
+        ("granite-rapids-d", Self::GraniteRapidsD),
         ("milan", Self::Milan),
         ("sapphire-rapids", Self::SapphireRapids),
+        ("sierra-forest", Self::SierraForest),
         ("turin", Self::Turin),
     ];
 
@@ -42,14 +46,18 @@ impl CpuLine {
     pub(super) fn is_amd(self) -> bool {
         match self {
             Self::Genoa | Self::Milan | Self::Turin => true,
-            Self::EmeraldRapids | Self::GraniteRapids | Self::SapphireRapids => false,
+            Self::EmeraldRapids
+            | Self::GraniteRapids
+            | Self::GraniteRapidsD
+            | Self::SapphireRapids
+            | Self::SierraForest => false,
         }
     }
 
     /// Finds the line of an Intel platform; `None` for one that is not known here.
     ///
     /// Shape: bytes 1 and 2 of the FMSPC are model and family of the CPUID signature, without its stepping: 0x806f8 is
-    /// Sapphire Rapids, 0xc06f2 Emerald Rapids, 0xa06d1 Granite Rapids.
+    /// Sapphire Rapids, 0xc06f2 Emerald Rapids, 0xa06d1 Granite Rapids, 0xa06e1 its D line, 0xa06f3 Sierra Forest.
     ///
     /// Source: Intel PCS API, FMSPC (family, model, stepping, platform type, custom SKU); the bytes as measured on PCK
     /// certificates of known hosts.
@@ -58,6 +66,8 @@ impl CpuLine {
             [0x80, 0x6f] => Some(Self::SapphireRapids),
             [0xc0, 0x6f] => Some(Self::EmeraldRapids),
             [0xa0, 0x6d] => Some(Self::GraniteRapids),
+            [0xa0, 0x6e] => Some(Self::GraniteRapidsD),
+            [0xa0, 0x6f] => Some(Self::SierraForest),
             _ => None,
         }
     }
@@ -93,6 +103,8 @@ mod tests {
             assert_eq!(line(emerald), Some(CpuLine::EmeraldRapids), "{emerald}");
         }
         assert_eq!(line("70a06d070000"), Some(CpuLine::GraniteRapids));
+        assert_eq!(line("00a06e050000"), Some(CpuLine::GraniteRapidsD));
+        assert_eq!(line("10a06f010000"), Some(CpuLine::SierraForest));
         assert_eq!(line("00606a000000"), None, "Ice Lake has no TDX");
     }
 

@@ -258,3 +258,61 @@ fn a_published_debug_guest_and_a_foreign_privilege_level_are_contraindicated() {
         }
     }
 }
+
+/// Judges a published log of a direct boot under the shipped policy, with the digests of that boot in the place of the
+/// tenant's; `None` where there are no vectors. Only what the registers' events give is returned.
+fn direct_boot(log: &str) -> Option<Vec<Code>> {
+    use claviger::policy::{CpuView, LogView, TdxView, View, appraise};
+    use claviger::protocol::head::RequestHead;
+    use claviger::verify::terms::EventLog;
+    let folder = crate::vectors::folder("tdx")?;
+    let quote = crate::vectors::read(&folder, "quotes/kata-v4-b0c06f-directboot.bin");
+    let quote = claviger::evidence::tdx::Quote::parse(&quote).unwrap();
+    let log = EventLog::parse(Some(&crate::vectors::read(&folder, log)), None).unwrap();
+    let own =
+        EventLog::parse(Some(&crate::vectors::read(&folder, "eventlogs/kata-directboot.bin")), None).unwrap();
+    let digests = |register, kind: &str| {
+        let kind = kind.parse().unwrap();
+        let of_kind = own.of_register(register).filter(|event| event.kind == kind);
+        of_kind.map(|event| event.digest.to_string()).collect::<Vec<_>>()
+    };
+    let shipped = Policy::parse(QEMU_TDX[0].as_bytes()).unwrap().cpu.tdx.unwrap().code;
+    let mut text = QEMU_TDX[0].replace(&shipped.mr_td[0].to_string(), &quote.report.mr_td.to_string());
+    let registers = [
+        (&shipped.rtmr0, digests(0, "efi_platform_firmware_blob2")),
+        (&shipped.rtmr1, digests(1, "efi_boot_services_application")),
+        (&shipped.rtmr2, digests(2, "event_tag")),
+    ];
+    for (register, digests) in registers {
+        let claviger::policy::document::RegisterValue::Events(events) = register else { panic!() };
+        assert_eq!(events.rules.len(), digests.len());
+        for (rule, digest) in events.rules.iter().zip(digests) {
+            text = text.replace(&rule.digests[0].to_string(), &digest);
+        }
+    }
+    let policy = Policy::parse(text.as_bytes()).unwrap();
+    let key = "models/one".parse().unwrap();
+    let head = RequestHead::release(policy.tenant.clone(), vec![key], &[2; 32], &[3; 32]);
+    let cpu =
+        TdxView { report: &quote.report, pck: None, tcb: None, log: LogView::Replayed(&log), recorded: 1 };
+    let view = View { head: &head, cpu: Some(CpuView::Tdx(cpu)), gpus: Vec::new(), facts: None };
+    let codes = appraise(&policy, &view, now()).unwrap().codes();
+    let of_code = [
+        Code::EventDigestNotListed,
+        Code::EventNotAllowed,
+        Code::EventOutOfPlace,
+        Code::EventRepeated,
+        Code::TdxMrTdNotListed,
+    ];
+    Some(codes.into_iter().filter(|code| of_code.contains(code)).collect())
+}
+
+#[test]
+fn a_published_direct_boot_meets_the_rules_and_another_command_line_does_not() {
+    let Some(codes) = direct_boot("eventlogs/kata-directboot.bin") else { return };
+    assert_eq!(codes, []);
+    let other = direct_boot("eventlogs/kata-directboot-other-cmdline.bin").unwrap();
+    assert_eq!(other, [Code::EventDigestNotListed, Code::EventNotAllowed]);
+    // GRUB's log has other events in every register.
+    assert!(!direct_boot("eventlogs/gcp-cos113.bin").unwrap().is_empty());
+}

@@ -4,7 +4,7 @@ use super::Support;
 use crate::policy::catalogue::{Catalogue, Shown};
 use crate::policy::document::{Combination, GpuRules};
 use crate::policy::reason::{Reason, listed};
-use crate::policy::view::{GpuView, View};
+use crate::policy::view::{CpuView, GpuView, TdxView, View};
 use crate::protocol::facts::Switch;
 use crate::protocol::head::Operation;
 use crate::verify::Subject;
@@ -41,12 +41,24 @@ pub(super) fn device(subject: Subject, gpu: &GpuView, rules: &GpuRules) -> Vec<R
 
 /// Refuses a combination that vendors do not state as supported and the policy does not name.
 pub(super) fn unsupported(subject: Subject, view: &View<'_>, gpu: &GpuView) -> Reason {
-    let actual = shown(view, gpu).map_or("a combination with unknown parts".to_string(), |shown| {
-        let Shown { line, architecture, driver, vbios } = shown;
-        format!("{} {} driver {driver} VBIOS {vbios}", line.text(), architecture.text())
-    });
+    let line = match &view.cpu {
+        None => "no CPU".to_string(),
+        Some(cpu) => match (cpu.line(), cpu) {
+            (Some(line), _) => line.text().to_string(),
+            (None, CpuView::Tdx(TdxView { pck: Some(pck), .. })) => {
+                format!("FMSPC {}", hex::encode(pck.fmspc))
+            }
+            (None, CpuView::Snp(_) | CpuView::Tdx(_)) => "a CPU that nothing names".to_string(),
+        },
+    };
+    let architecture = gpu.architecture.map_or("no one architecture", Architecture::text);
+    let unread = || "that was not read".to_string();
+    let driver = gpu.driver.as_ref().map_or_else(unread, ToString::to_string);
+    let vbios = gpu.vbios.map_or_else(unread, |vbios| vbios.to_string());
     let expected = "a combination of the catalogue or of gpu.combinations";
-    Reason::new(subject, Code::CombinationNotSupported).expected(expected).actual(actual)
+    Reason::new(subject, Code::CombinationNotSupported)
+        .expected(expected)
+        .actual(format!("{line} {architecture} driver {driver} VBIOS {vbios}"))
 }
 
 /// Tells by whom a combination is stated as supported; `None` if by nobody.
