@@ -24,7 +24,7 @@ use crate::protocol::message::{AttestRequest, Bundle};
 use crate::protocol::sealing;
 use crate::verify::endorsements::{Source as _, Wanted};
 use crate::verify::ocsp::Hold;
-use crate::verify::{Caller, Claims, Cpu, Stranger};
+use crate::verify::{Caller, Claims, Cpu, Endorsements, Guest, Stranger};
 use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
 use crate::wire::{Code, Digest, UnixSeconds};
@@ -66,29 +66,9 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         Ok(standing) => standing,
         Err(error) => return unavailable(service, error),
     };
-    // Many signatures each: off the threads that serve others, and not all at once.
-    let Ok(turn) = service.judging.clone().try_acquire_owned() else {
-        return Answer::Unavailable(Error::Busy);
-    };
-    let verifier = service.verifier.clone();
-    let judged = tokio::task::spawn_blocking(move || {
-        let decision = match select(&active, bundle.head()) {
-            Ok(rules) => judge(guest, &given, &verifier, rules, now),
-            Err(error) => {
-                let ended = guest.assess_devices(&verifier, &given, now, Hold::Refused);
-                without_policy(ended, &error)
-            }
-        };
-        drop(turn);
-        decision
-    });
-    let decision = match judged.await {
+    let decision = match judged(service, guest, given, active, now).await {
         Ok(decision) => decision,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The service is being ended.
-            Err(_) => return Answer::Unavailable(Error::Busy),
-        },
+        Err(error) => return Answer::Unavailable(error),
     };
     fault::point("before-t1");
     let (held, wrapped) = match reserve(service, decision, epoch).await {
@@ -109,6 +89,36 @@ pub async fn attest<P: Ports>(service: &Service<P>, operation: Operation, reques
         }
         Err(error) => unavailable(service, error.into()),
     }
+}
+
+/// Judges the devices of a guest: many signatures each, so off the threads that serve others, and not all at once.
+///
+/// Errors: `Busy`; then nothing is claimed.
+async fn judged<P: Ports>(
+    service: &Service<P>,
+    guest: Guest<Fresh>,
+    given: Arc<Endorsements>,
+    active: Vec<InForce>,
+    now: UnixSeconds,
+) -> Result<Decision<Fresh>, Error> {
+    let turn = service.judging.clone().try_acquire_owned().map_err(|_| Error::Busy)?;
+    let verifier = service.verifier.clone();
+    let judged = tokio::task::spawn_blocking(move || {
+        let decision = match select(&active, guest.bundle().head()) {
+            Ok(rules) => judge(guest, &given, &verifier, rules, now),
+            Err(error) => {
+                let ended = guest.assess_devices(&verifier, &given, now, Hold::Refused);
+                without_policy(ended, &error)
+            }
+        };
+        drop(turn);
+        decision
+    });
+    judged.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // The service is being ended.
+        Err(_) => Error::Busy,
+    })
 }
 
 /// A failed append stops releases until the log has been read and verified again: drop the key, answer 503.
