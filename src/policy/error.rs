@@ -69,8 +69,8 @@ pub enum Error {
         expected: TenantId,
         actual: TenantId,
     },
-    /// Neither HOST_DATA, MRCONFIGID, a fourth register nor a mark that the image holds the workload: another workload on
-    /// the same image would do.
+    /// Neither HOST_DATA, MRCONFIGID, a fourth register nor a mark that the image holds the workload: another
+    /// workload on the same image would do.
     WorkloadNotFixed {
         path: String,
         what: String,

@@ -18,8 +18,8 @@ pub const OCSP_LEN_MAX: usize = 8 * 1024;
 pub const RIM_LEN_MAX: usize = 128 * 1024;
 /// Devices in one request: eight GPUs and four switches, with room.
 pub const DEVICES_MAX: usize = 16;
-/// Bytes of the body of `/attest`: twelve devices, facts and a quote take half of it in base64, both logs at their bounds
-/// the rest.
+/// Bytes of the body of `/attest`: twelve devices, facts and a quote take half of it in base64, both logs at their
+/// bounds the rest.
 pub const ATTEST_BODY_LEN_MAX: usize = 1024 * 1024;
 /// Bytes of any other body on the guest listener.
 pub const GUEST_BODY_LEN_MAX: usize = 16 * 1024;
@@ -121,8 +121,8 @@ pub const ADVISORY_LEN_MAX: usize = 32;
 pub const ISSUER_CHAIN_LEN_MAX: usize = 16 * 1024;
 /// Bytes of a boot event log with its padding: the largest area that firmware sets aside. Those filled have 18,101.
 pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
-/// Bytes of a runtime event log as JSON. Those seen have 9,710; each renewal of a lease adds a record of some 290, so that
-/// a guest which renews every five minutes has room for three days.
+/// Bytes of a runtime event log as JSON. Those seen have 9,710; each renewal of a lease adds a record of some 290, so
+/// that a guest which renews every five minutes has room for three days.
 pub const RUNTIME_LOG_LEN_MAX: usize = 256 * 1024;
 /// Records of one event log. Those seen have at most 44; a long GRUB script has some hundreds.
 pub const EVENTS_MAX: usize = 2048;

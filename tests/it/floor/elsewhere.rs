@@ -8,11 +8,6 @@ const UNPARSED: &str =
 
 /// What one request cannot show: the file and the test where it is shown.
 pub const CODES: &[(Code, &str, &str)] = &[
-    (
-        BindingSchemeForeign,
-        "tests/it/combined.rs",
-        "a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alone",
-    ),
     // Vendors' documents that a collection passes over: `verify` names them where somebody picked them.
     (SnpCrlMalformed, "tests/it/snp/alterations.rs", "what_does_not_parse_was_given_and_refuses"),
     (GpuReferenceEmpty, "src/verify/reference.rs", "a_document_without_active_values_is_refused"),
