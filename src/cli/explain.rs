@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::print::print;
-use super::{Failure, Status};
+use super::{Failure, Status, documents};
 use crate::wire::Code;
 use crate::wire::code::Family;
 use crate::wire::text::foreign;
@@ -33,14 +33,18 @@ impl Explain {
                 foreign(&text)
             )));
         };
-        let (meaning, kind) = (sentence(code.meaning()), kind(code.family()));
+        let (meaning, kind) = (sentence(code.meaning()), kind(code));
         print(&format!("{code}\n\n{meaning}.\n\nKind: {kind}.\nWhat to do: {}.\n", code.hint()))?;
         Ok(Status::Good)
     }
 }
 
-fn kind(family: Family) -> &'static str {
-    match family {
+fn kind(code: Code) -> &'static str {
+    if documents::is_of_document(code) {
+        return "a document given beside the evidence is out of date, damaged or about another device; \
+                picked by hand it refuses, in the service it counts as not given";
+    }
+    match code.family() {
         Family::Authenticity => "the evidence is not genuine, or not about this device",
         Family::Floor => "refused, and no policy can allow it",
         Family::Policy => "not allowed by the policy, or by the strict defaults without one",

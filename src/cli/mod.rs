@@ -24,6 +24,8 @@ mod config;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod demo;
 #[cfg(any(feature = "verifier", feature = "agent"))]
+mod documents;
+#[cfg(any(feature = "verifier", feature = "agent"))]
 mod explain;
 #[cfg(feature = "verifier")]
 mod files;

@@ -60,6 +60,18 @@ impl Appraisal {
         Self { status, reasons, warnings, support: None }
     }
 
+    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of how
+    /// acceptable the rest is. Where no other reason stands, it is not appraised.
+    pub fn settled(self, view: &View<'_>, checks: &[(Subject, Checks)]) -> Self {
+        let open =
+            |reason: &Reason| reason.code.family() == Family::Unavailable || is_unnamed(reason, view, checks);
+        let (open, reasons): (Vec<_>, Vec<_>) = self.reasons.into_iter().partition(open);
+        match reasons.is_empty() && !open.is_empty() {
+            true => Self::none(),
+            false => Self { support: self.support, ..Self::of(reasons, self.warnings) },
+        }
+    }
+
     /// Returns the status.
     pub fn status(&self) -> Status {
         self.status
@@ -84,6 +96,32 @@ impl Appraisal {
     pub fn codes(&self) -> Vec<Code> {
         let all: Vec<Reason> = self.reasons.iter().chain(&self.warnings).cloned().collect();
         reason::codes(&all)
+    }
+}
+
+/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
+/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
+/// one with it.
+pub(super) fn is_unnamed(reason: &Reason, view: &View<'_>, checks: &[(Subject, Checks)]) -> bool {
+    let by_line = reason.code == Code::CombinationNotSupported;
+    match &view.cpu {
+        Some(CpuView::Snp(cpu)) => {
+            let of_cpu = checks.iter().filter(|(subject, _)| *subject == Subject::Cpu);
+            let no_chain = of_cpu
+                .filter_map(|(_, own)| own.named(CheckName::Chain))
+                .any(|check| check.outcome == Outcome::Unknown);
+            let by_line =
+                by_line || [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing].contains(&reason.code);
+            let by_provider = reason.code == Code::SnpVlekProviderNotListed;
+            no_chain
+                && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
+        }
+        Some(CpuView::Tdx(cpu)) => {
+            let by_platform = by_line || reason.code == Code::TdxPpidNotListed;
+            let by_rating = reason.code == Code::TdxCollateralMissing;
+            (by_platform && cpu.pck.is_none()) || (by_rating && cpu.tcb.is_none())
+        }
+        None => false,
     }
 }
 
@@ -210,7 +248,10 @@ pub fn appraise_default(
     warnings.extend(gpu::warnings(view));
     match reasons.is_empty() && unjudged {
         true => Ok(Appraisal::none()),
-        false => Ok(Appraisal { support: supported, ..Appraisal::of(reasons, warnings) }),
+        false => {
+            let appraisal = Appraisal { support: supported, ..Appraisal::of(reasons, warnings) };
+            Ok(appraisal.settled(view, checks))
+        }
     }
 }
 
