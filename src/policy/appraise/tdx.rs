@@ -95,11 +95,24 @@ fn status(tcb: &TdxTcb, rules: &TdxTcbRules, now: UnixSeconds) -> Option<Reason>
     None
 }
 
+/// Says which of platform, module and quoting enclave gave the status; all three together where none stands out.
 fn described(tcb: &TdxTcb) -> String {
-    let advisories: Vec<&str> = tcb.advisories.iter().map(String::as_str).collect();
-    match advisories.is_empty() {
-        true => format!("{} of {}", tcb.status, tcb.date),
-        false => format!("{} of {}, with {}", tcb.status, tcb.date, advisories.join(" ")),
+    let told = |status: &str, date: UnixSeconds, advisories: Vec<&str>| match advisories.is_empty() {
+        true => format!("{status} of {date}"),
+        false => format!("{status} of {date}, with {}", advisories.join(" ")),
+    };
+    let parts: Vec<String> = tcb
+        .levels
+        .iter()
+        .filter(|level| !level.is_up_to_date())
+        .map(|level| {
+            let advisories = level.advisories.iter().map(String::as_str).collect();
+            format!("{} {}", level.of.text(), told(level.status, level.date, advisories))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => told(tcb.status.text(), tcb.date, tcb.advisories.iter().map(String::as_str).collect()),
+        false => format!("{}: {}", tcb.status, parts.join("; ")),
     }
 }
 

@@ -41,6 +41,44 @@ pub struct Tcb {
     /// Platform and module as they are now; `None` in the form of TDX 1.0.
     pub current: Option<TcbStatus>,
     pub quoting_enclave: ComponentStatus,
+    /// Every level that counted, in the order in which it did.
+    pub levels: Vec<Level>,
+}
+
+/// One of the levels that counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    pub of: Rated,
+    /// The status as Intel writes it.
+    pub status: &'static str,
+    pub date: UnixSeconds,
+    pub advisories: Vec<String>,
+}
+
+/// What a level speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rated {
+    Module,
+    Platform,
+    QuotingEnclave,
+}
+
+impl Rated {
+    /// Returns the name in plain words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Module => "TDX module",
+            Self::Platform => "platform",
+            Self::QuotingEnclave => "quoting enclave",
+        }
+    }
+}
+
+impl Level {
+    /// Tells whether Intel asks for something to be done about it.
+    pub fn is_up_to_date(&self) -> bool {
+        self.status == TcbStatus::UpToDate.text()
+    }
 }
 
 /// Why there is no TCB to speak of. No policy lifts one of these.
@@ -159,7 +197,7 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
     };
     let enclave = highest(&identity.levels, state.qe_isv_svn)
         .ok_or(TcbRefusal::QeNotSupported { isv_svn: state.qe_isv_svn })?;
-    seen.add(enclave.date, &enclave.advisories);
+    seen.add_component(Rated::QuotingEnclave, enclave);
     let whole = |side| converged(side, enclave.status);
     let status = match current {
         Some(current) => relaunch(whole(launch), whole(current)),
@@ -171,34 +209,49 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
             (_, Some(TcbStatus::Revoked)) => "the current TCB",
             (_, _) => "the quoting enclave",
         };
-        return Err(TcbRefusal::Revoked { what, advisories: seen.advisories });
+        return Err(TcbRefusal::Revoked { what, advisories: seen.advisories() });
     }
     Ok(Tcb {
         status,
-        date: seen.date.unwrap_or(enclave.date),
-        advisories: seen.advisories,
+        date: seen.levels.iter().map(|level| level.date).min().unwrap_or(enclave.date),
+        advisories: seen.advisories(),
         evaluation: info.evaluation.min(identity.evaluation),
         issued: info.window.not_before.min(identity.window.not_before),
         launch,
         current,
         quoting_enclave: enclave.status,
+        levels: seen.levels,
     })
 }
 
-/// What the levels that counted have in common.
+/// The levels that counted. The same one at launch and now stands once.
 struct Seen {
-    date: Option<UnixSeconds>,
-    advisories: BTreeSet<String>,
+    levels: Vec<Level>,
 }
 
 impl Seen {
     fn new() -> Self {
-        Self { date: None, advisories: BTreeSet::new() }
+        Self { levels: Vec::new() }
     }
 
-    fn add(&mut self, date: UnixSeconds, advisories: &[String]) {
-        self.date = Some(self.date.map_or(date, |oldest| oldest.min(date)));
-        self.advisories.extend(advisories.iter().cloned());
+    fn advisories(&self) -> BTreeSet<String> {
+        self.levels.iter().flat_map(|level| level.advisories.iter().cloned()).collect()
+    }
+
+    fn add(&mut self, level: Level) {
+        if !self.levels.contains(&level) {
+            self.levels.push(level);
+        }
+    }
+
+    fn add_component(&mut self, of: Rated, level: &ComponentLevel) {
+        let (status, advisories) = (level.status.text(), level.advisories.clone());
+        self.add(Level { of, status, date: level.date, advisories });
+    }
+
+    fn add_platform(&mut self, level: &PlatformLevel) {
+        let (status, advisories) = (level.status.text(), level.advisories.clone());
+        self.add(Level { of: Rated::Platform, status, date: level.date, advisories });
     }
 }
 
@@ -218,12 +271,12 @@ fn side(info: &TcbInfo, state: &State<'_>, svn: &[u8; 16], seen: &mut Seen) -> R
         pcesvn: state.pcesvn,
         tee_tcb_svn: *svn,
     })?;
-    seen.add(level.date, &level.advisories);
+    seen.add_platform(level);
     // The first module has no levels of its own: the platform's speak of it.
     let Some(identity) = identity else { return Ok(level.status) };
     let module = highest(&identity.levels, u16::from(isvsvn))
         .ok_or(TcbRefusal::ModuleNotSupported { version, isvsvn })?;
-    seen.add(module.date, &module.advisories);
+    seen.add_component(Rated::Module, module);
     Ok(converged(level.status, module.status))
 }
 

@@ -224,6 +224,27 @@ fn dates_are_the_oldest_advisories_the_union_and_the_evaluation_the_lower() {
 }
 
 #[test]
+fn the_levels_that_counted_are_told_apart() {
+    let (info, identity) = (info(T, ComponentStatus::OutOfDate), identity(ComponentStatus::UpToDate));
+    let mut state = own();
+    // The same levels at launch and now stand once.
+    state.current = Some(state.launch);
+    let tcb = run(&info, &identity, &state).unwrap();
+    let told: Vec<_> = tcb
+        .levels
+        .iter()
+        .map(|level| (level.of, level.status, level.date, level.advisories.join(" "), level.is_up_to_date()))
+        .collect();
+    let named = |text: &str| text.to_string();
+    let expected = [
+        (Rated::Platform, "UpToDate", day(30), named("P"), true),
+        (Rated::Module, "OutOfDate", day(20), named("M"), false),
+        (Rated::QuotingEnclave, "UpToDate", day(10), named("Q"), true),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn no_level_is_not_out_of_date() {
     let good = ComponentStatus::UpToDate;
     let (info, identity) = (info(T, good), identity(good));
