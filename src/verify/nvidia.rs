@@ -93,7 +93,7 @@ impl Search<'_> {
             (part.is_authentic(), part.shown().map(|document| document.signer_window().not_before))
         };
         let Some(best) = judged.max_by_key(rank) else {
-            checks.record(rim::missing(asked));
+            checks.record(rim::missing(asked, rim_id.as_deref()));
             return None;
         };
         checks.extend(in_collection(self.given, rim::within_device(best.checks())));

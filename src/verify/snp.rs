@@ -132,7 +132,7 @@ pub fn assess_with(
     let mut checks = Checks::new();
     checks.record(Check::pass(CheckName::Format));
     checks.record(signature(&report, leaf.as_ref()));
-    checks.record(chain(warm, given, leaf.as_ref(), issuer.as_ref()));
+    checks.record(chain(&report, warm, given, leaf.as_ref(), issuer.as_ref()));
     checks.record(hints(given, leaf.as_ref(), anchors));
     checks.record(validity(now, leaf.as_ref(), issuer.as_ref()));
     let at = revocation::At { now, stale_s_max: crl_stale_s_max };
@@ -277,6 +277,7 @@ fn signature(report: &Report, leaf: Option<&Leaf<'_>>) -> Check {
 }
 
 fn chain(
+    report: &Report,
     warm: &Warm,
     given: &SnpEndorsements,
     leaf: Option<&Leaf<'_>>,
@@ -296,7 +297,7 @@ fn chain(
     let Some(leaf) = leaf else {
         return match given.veks.iter().find_map(|vek| vek.as_ref().err()) {
             Some(error) => faulty(name, error),
-            None => Check::unknown(name, Code::SnpVekMissing),
+            None => Check::unknown(name, Code::SnpVekMissing).expected(wanted(report)),
         };
     };
     if let Err(error) = vek::shape(leaf.certificate) {
@@ -321,6 +322,16 @@ fn chain(
             foreign(&issuer.subject_cn)
         )),
         None => Check::pass(name),
+    }
+}
+
+/// Names the certificate that a report needs, as AMD's key distribution service is asked for it.
+fn wanted(report: &Report) -> String {
+    match report.signer {
+        Signer::Vlek => format!("the VLEK for TCB {}", report.reported_tcb),
+        Signer::Reserved(_) | Signer::Unsigned | Signer::Vcek => {
+            format!("the VCEK of chip {} for TCB {}", hex::encode(report.chip_id), report.reported_tcb)
+        }
     }
 }
 

@@ -123,11 +123,15 @@ pub fn look_up<'g>(
         }
         (None, platform) => {
             // Everything that depends on a set is open for one reason: what is wrong with the best one, if any.
-            let fault =
-                best.as_ref().and_then(|best| best.faults.list().first()).and_then(|fault| fault.code);
-            let code = platform.err().or(fault).unwrap_or(Code::TdxCollateralMissing);
-            let open = of_platform.into_iter().chain([CheckName::Validity, CheckName::Tcb]);
-            open.for_each(|name| checks.record(Check::unknown(name, code)));
+            let fault = best.as_ref().and_then(|best| best.faults.list().first());
+            let open = |name| match (platform, fault) {
+                (Err(code), _) => Check::unknown(name, code),
+                (Ok(_), Some(fault)) => Check { name, outcome: Outcome::Unknown, ..fault.clone() },
+                (Ok(Platform { pck, .. }), None) => Check::unknown(name, Code::TdxCollateralMissing)
+                    .expected(format!("collateral for FMSPC {}", hex::encode(pck.fmspc))),
+            };
+            let names = of_platform.into_iter().chain([CheckName::Validity, CheckName::Tcb]);
+            names.for_each(|name| checks.record(open(name)));
         }
     }
     Found { set, checks, signed, sound }
