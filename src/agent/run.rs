@@ -12,7 +12,7 @@ use super::collect::{self, Asked, Challenge};
 use super::config::{Config, Overrides};
 use super::deliver::Delivery;
 use super::devices::Devices;
-use super::error::{Error, Exit};
+use super::error::Error;
 use super::folder::{Access, Folder};
 use super::instance::Instance;
 use super::outcome::{Delivered, Denial, Outcome};
@@ -106,9 +106,7 @@ fn perform<D: Devices, C: Clock>(config: &Config, devices: &mut D, clock: &C, wi
         let outcome = session.attempt().unwrap_or_else(|error| Outcome::Stopped { error, attempts });
         let told = session.delivery.tell(outcome.status(clock.now(), session.simulated()));
         match &outcome {
-            Outcome::Stopped { error, .. }
-                if error.exit() == Exit::Undecided && attempts <= config.retries =>
-            {
+            Outcome::Stopped { error, .. } if error.may_pass() && attempts <= config.retries => {
                 match wait(attempts, error.retry_after_s()) {
                     Ok(duration) => clock.sleep(duration),
                     Err(error) => return Outcome::Stopped { error, attempts },
