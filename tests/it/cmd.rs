@@ -249,5 +249,6 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write_faulty("td-older", Fault::Platform(PlatformFault::Older));
     write_faulty("td-unsupported", Fault::Platform(PlatformFault::Unsupported));
     write_faulty("td-stale", Fault::Collateral(CollateralFault::Dated(Item::TcbInfo, When::Past)));
+    write_faulty("td-fmspc-other", Fault::Collateral(CollateralFault::FmspcOther));
     write_faulty("td-other-boot", Fault::Log(LogFault::BootOther));
 }
