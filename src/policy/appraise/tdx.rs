@@ -95,11 +95,17 @@ fn status(tcb: &TdxTcb, rules: &TdxTcbRules, now: UnixSeconds) -> Option<Reason>
 }
 
 fn described(tcb: &TdxTcb) -> String {
-    let advisories: Vec<&str> = tcb.advisories.iter().map(String::as_str).collect();
-    match advisories.is_empty() {
-        true => format!("{} of {}", tcb.status, tcb.date),
-        false => format!("{} of {}, with {}", tcb.status, tcb.date, advisories.join(" ")),
+    let mut said = format!("{} of {}", tcb.status, tcb.date);
+    match tcb.behind {
+        0 => {}
+        1 => said.push_str(", 1 level below the newest"),
+        levels => said.push_str(&format!(", {levels} levels below the newest")),
     }
+    let advisories: Vec<&str> = tcb.advisories.iter().map(String::as_str).collect();
+    if !advisories.is_empty() {
+        said.push_str(&format!(", with {}", advisories.join(" ")));
+    }
+    said
 }
 
 /// What the TD may be and use beside what the floor refuses.

@@ -32,6 +32,9 @@ pub struct Tcb {
     pub date: UnixSeconds,
     /// Those of all levels that counted.
     pub advisories: BTreeSet<String>,
+    /// How many levels of its list stand above the one that counted: of platform, module or quoting enclave, whichever
+    /// is farthest behind.
+    pub behind: usize,
     /// The tcbEvaluationDataNumber of TCB info or QE identity, whichever is lower.
     pub evaluation: u32,
     /// When Intel issued TCB info or QE identity, whichever was earlier.
@@ -157,9 +160,9 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         Some(svn) => Some(side(info, state, svn, &mut seen)?),
         None => None,
     };
-    let enclave = highest(&identity.levels, state.qe_isv_svn)
+    let (enclave, behind) = highest(&identity.levels, state.qe_isv_svn)
         .ok_or(TcbRefusal::QeNotSupported { isv_svn: state.qe_isv_svn })?;
-    seen.add(enclave.date, &enclave.advisories);
+    seen.add(enclave.date, &enclave.advisories, behind);
     let whole = |side| converged(side, enclave.status);
     let status = match current {
         Some(current) => relaunch(whole(launch), whole(current)),
@@ -177,6 +180,7 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         status,
         date: seen.date.unwrap_or(enclave.date),
         advisories: seen.advisories,
+        behind: seen.behind,
         evaluation: info.evaluation.min(identity.evaluation),
         issued: info.window.not_before.min(identity.window.not_before),
         launch,
@@ -189,16 +193,18 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
 struct Seen {
     date: Option<UnixSeconds>,
     advisories: BTreeSet<String>,
+    behind: usize,
 }
 
 impl Seen {
     fn new() -> Self {
-        Self { date: None, advisories: BTreeSet::new() }
+        Self { date: None, advisories: BTreeSet::new(), behind: 0 }
     }
 
-    fn add(&mut self, date: UnixSeconds, advisories: &[String]) {
+    fn add(&mut self, date: UnixSeconds, advisories: &[String], behind: usize) {
         self.date = Some(self.date.map_or(date, |oldest| oldest.min(date)));
         self.advisories.extend(advisories.iter().cloned());
+        self.behind = self.behind.max(behind);
     }
 }
 
@@ -218,12 +224,13 @@ fn side(info: &TcbInfo, state: &State<'_>, svn: &[u8; 16], seen: &mut Seen) -> R
         pcesvn: state.pcesvn,
         tee_tcb_svn: *svn,
     })?;
-    seen.add(level.date, &level.advisories);
+    let above = info.levels.iter().filter(|other| other.svns() > level.svns());
+    seen.add(level.date, &level.advisories, above.count());
     // The first module has no levels of its own: the platform's speak of it.
     let Some(identity) = identity else { return Ok(level.status) };
-    let module = highest(&identity.levels, u16::from(isvsvn))
+    let (module, behind) = highest(&identity.levels, u16::from(isvsvn))
         .ok_or(TcbRefusal::ModuleNotSupported { version, isvsvn })?;
-    seen.add(module.date, &module.advisories);
+    seen.add(module.date, &module.advisories, behind);
     Ok(converged(level.status, module.status))
 }
 
@@ -265,9 +272,10 @@ fn at_least(actual: &[u8], least: &[u8]) -> bool {
     actual.len() == least.len() && actual.iter().zip(least).all(|(actual, least)| actual >= least)
 }
 
-/// Finds the highest level of a module or enclave.
-fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<&ComponentLevel> {
-    levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)
+/// Finds the highest level that a module or enclave reaches, and how many stand above it.
+fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<(&ComponentLevel, usize)> {
+    let level = levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)?;
+    Some((level, levels.iter().filter(|other| other.isvsvn > level.isvsvn).count()))
 }
 
 /// Lets the status of a module or quoting enclave count for the platform: never better than either.

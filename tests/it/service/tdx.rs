@@ -249,6 +249,33 @@ fn a_recovery_overnight_refuses_the_renewal() {
     stage.holds();
 }
 
+/// The end of what Intel said counts at each renewal, not only when the keys were given first.
+#[test]
+fn collateral_that_ends_after_the_grant_leaves_the_renewal_open_until_newer_comes() {
+    let stage = Stage::new("tdx-ends");
+    let mut guest = stage.tdx("g");
+    let start = stage.now();
+    guest.devices.machine.cpu.collateral.tcb_info.next_update = start.plus(90);
+    stage.publish("g", &guest.devices.machine);
+    let lease = guest.granted(&stage);
+    stage.pass(90);
+    let sent = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    stage.pass(1);
+    let entries = stage.entries().len();
+    let sent = guest.renewal(&stage, lease);
+    let reply = stage.attest(&sent);
+    reply.refused(Code::TdxTcbInfoExpired);
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(stage.entries().len(), entries, "nothing was decided, so nothing is recorded");
+    let given = &mut guest.devices.machine.cpu.collateral;
+    (given.tcb_info.issued, given.tcb_info.next_update) = (stage.now(), stage.now().plus(86_400));
+    stage.publish("g", &guest.devices.machine);
+    let sent = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    stage.holds();
+}
+
 #[test]
 fn a_log_that_the_head_does_not_name_is_no_request() {
     let stage = Stage::new("tdx-head");

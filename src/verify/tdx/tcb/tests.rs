@@ -416,3 +416,26 @@ fn a_refusal_says_which_check_it_is() {
     assert_eq!((check.name, check.code), (CheckName::Tcb, Some(Code::TdxTcbRevoked)));
     assert_eq!(check.actual.as_deref(), Some("the TCB at launch is revoked: M, P, Q"));
 }
+
+#[test]
+fn the_part_that_is_farthest_behind_its_newest_level_is_counted() {
+    let good = ComponentStatus::UpToDate;
+    let (mut info, mut identity) = (info(T, good), identity(good));
+    let behind = |info: &TcbInfo, identity: &QeIdentity, own: &Own| run(info, identity, own).unwrap().behind;
+    assert_eq!(behind(&info, &identity, &own()), 0);
+    identity.levels.push(component(5, good, day(30), "Q"));
+    assert_eq!(behind(&info, &identity, &own()), 1);
+    for isvsvn in [6, 7] {
+        info.modules[0].levels.insert(0, component(isvsvn, good, day(30), "M"));
+    }
+    assert_eq!(behind(&info, &identity, &own()), 2);
+    for sgx in [5, 6, 7] {
+        info.levels.push(platform(svns(&[sgx, 4]), 11, svns(&[5, 0, 4]), T));
+    }
+    assert_eq!(behind(&info, &identity, &own()), 3);
+    let newest = Own { components: svns(&[7, 4]), launch: svns(&[7, 1, 4]), qe: 5, ..own() };
+    assert_eq!(behind(&info, &identity, &newest), 0);
+    // The running module is newer than the one at launch: the older one counts.
+    let updated = Own { launch: svns(&[5, 1, 4]), current: Some(svns(&[7, 1, 4])), ..newest };
+    assert_eq!(behind(&info, &identity, &updated), 2);
+}
