@@ -6,6 +6,7 @@ use super::certificate::Certificate;
 use super::crl::Crl;
 use super::error::Error;
 use super::json::{Json, NotJson};
+use super::pem;
 use super::qe_identity::QeIdentity;
 use super::tcb_info::TcbInfo;
 use crate::wire::crypto::P256_SIGNATURE_LEN;
@@ -47,8 +48,9 @@ impl Collateral {
     ///
     /// Shape: a JSON object of at most `COLLATERAL_LEN_MAX` bytes with nine texts: `tcb_info` and `qe_identity` as
     /// Intel signed them, `tcb_info_signature` and `qe_identity_signature` (64 bytes in hex), `pck_crl` and
-    /// `root_ca_crl` (DER in hex), and `tcb_info_issuer_chain`, `qe_identity_issuer_chain` and `pck_crl_issuer_chain`
-    /// (PEM of two certificates, root last). Each stands once; further members are passed over.
+    /// `root_ca_crl` (DER in hex, or PEM, as Intel's services and caches give them), and `tcb_info_issuer_chain`,
+    /// `qe_identity_issuer_chain` and `pck_crl_issuer_chain` (PEM of two certificates, root last). Each stands once;
+    /// further members are passed over.
     ///
     /// Errors: `Collateral` naming the member; those of `TcbInfo::parse` and `QeIdentity::parse`.
     ///
@@ -167,8 +169,14 @@ fn list(member: &'static str, text: &str) -> Result<Crl, Error> {
     if text.len() > limits::CRL_LEN_MAX * 2 {
         return Err(wrong(member, format_args!("at most {} bytes", limits::CRL_LEN_MAX)));
     }
-    let der = hex::decode(text).map_err(|_| wrong(member, "a list as DER in hex"))?;
-    Crl::from_der(&der).map_err(|error| inside(member, &error))
+    let parsed = match pem::is_pem(text.as_bytes()) {
+        true => Crl::from_bytes(text.as_bytes()),
+        false => {
+            let der = hex::decode(text).map_err(|_| wrong(member, "a list as DER in hex or PEM"))?;
+            Crl::from_der(&der)
+        }
+    };
+    parsed.map_err(|error| inside(member, &error))
 }
 
 fn issuer_chain(member: &'static str, text: &str) -> Result<IssuerChain, Error> {

@@ -131,7 +131,7 @@ impl<F: Freshness> Caller<F> {
                 let replayed;
                 (log, replayed) = Logged::of(&self.bundle.evidence().cpu, &quote.report.rtmr);
                 let part = tdx::assess(&verifier.roots, &verifier.warm, &given.intel, now, None, Ok(*quote))
-                    .map(Cpu::Tdx);
+                    .map(|tdx| Cpu::Tdx(Box::new(tdx)));
                 match replayed {
                     Some(check) => part.also(check),
                     None => part,

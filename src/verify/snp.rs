@@ -3,6 +3,7 @@
 use super::part::Part;
 use super::roots::{AmdAnchors, Roots};
 use super::warm::Warm;
+use super::window::{NOT_BEFORE_LEEWAY_S, outside};
 use crate::endorse::vek::{self, Kind, Product, Spls};
 use crate::endorse::{self, Certificate, Crl, PublicKey, pem};
 use crate::evidence;
@@ -15,10 +16,6 @@ mod device;
 mod revocation;
 
 use device::{identity, signer, tcb, tcb_order};
-
-/// Seconds by which the verifier's clock may be behind the beginning of a VCEK or VLEK: AMD issues them without
-/// backdating. Nothing else has a leeway.
-pub const NOT_BEFORE_LEEWAY_S: i64 = 300;
 
 /// The checks without which no report is authentic.
 pub const MUST: [CheckName; 7] = [
@@ -199,7 +196,7 @@ impl<'a> Leaf<'a> {
                 ),
                 identity(report, &leaf.product, &leaf.kind, None).code.is_none(),
                 tcb(report, &leaf.spls).code.is_none(),
-                window(leaf.certificate, NOT_BEFORE_LEEWAY_S, now).is_none(),
+                outside(leaf.certificate, NOT_BEFORE_LEEWAY_S, now).is_none(),
             ]
         };
         let mut best: Option<(Self, [bool; 4])> = None;
@@ -369,32 +366,8 @@ fn validity(now: UnixSeconds, leaf: Option<&Leaf<'_>>, issuer: Option<&Issuer<'_
     let above = issuer.into_iter().flat_map(|issuer| [issuer.intermediate, &issuer.anchors.ark]);
     std::iter::once((leaf.certificate, NOT_BEFORE_LEEWAY_S))
         .chain(above.map(|certificate| (certificate, 0)))
-        .find_map(|(certificate, leeway_s)| window(certificate, leeway_s, now))
+        .find_map(|(certificate, leeway_s)| outside(certificate, leeway_s, now))
         .unwrap_or(Check::pass(CheckName::Validity))
-}
-
-/// Judges one window; `None` is inside.
-fn window(certificate: &Certificate, not_before_leeway_s: i64, now: UnixSeconds) -> Option<Check> {
-    let window = certificate.window;
-    let expected = |code| {
-        Check::fail(CheckName::Validity, code)
-            .expected(format!("{} from {window}", foreign(&certificate.subject_cn)))
-    };
-    if now.plus(not_before_leeway_s) < window.not_before {
-        let behind_s = window.not_before.since(now);
-        return Some(
-            expected(Code::CertificateNotYetValid)
-                .actual(format!("{now}; the local clock appears {behind_s} s behind")),
-        );
-    }
-    if now > window.not_after {
-        let after_s = now.since(window.not_after);
-        return Some(
-            expected(Code::CertificateExpired)
-                .actual(format!("{now}; {after_s} s after the end, unless the local clock is ahead")),
-        );
-    }
-    None
 }
 
 fn report_data(expected: &[u8; 64], actual: &[u8; 64]) -> Check {
@@ -563,18 +536,5 @@ mod tests {
         assert_eq!(tcb(&report, &Ok(milan)).code, None);
         let turin = Spls { fmc: Some(0), ..milan };
         assert_eq!(tcb(&report, &Ok(turin)).code, Some(Code::SnpTcbMismatch));
-    }
-
-    #[test]
-    fn the_leeway_is_for_the_beginning_of_the_leaf_alone() {
-        let certificate = vcek(&key());
-        let (begin, end) = (certificate.window.not_before, certificate.window.not_after);
-        let code = |leeway_s, now| window(&certificate, leeway_s, now).and_then(|check| check.code);
-        assert_eq!(code(0, begin), None);
-        assert_eq!(code(0, begin.plus(-1)), Some(Code::CertificateNotYetValid));
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-300)), None);
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-301)), Some(Code::CertificateNotYetValid));
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end), None);
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end.plus(1)), Some(Code::CertificateExpired));
     }
 }

@@ -90,6 +90,7 @@ pub fn tdx(tdx: &Tdx, logged: &Logged) -> Value {
         "tcb_date": tcb.map(|tcb| tcb.date.to_string()),
         "tcb_advisories": tcb.map(|tcb| &tcb.advisories),
         "tcb_evaluation_data_number": tcb.map(|tcb| tcb.evaluation),
+        "tcb_levels_behind": tcb.map(|tcb| tcb.behind),
     })
 }
 

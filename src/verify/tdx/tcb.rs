@@ -32,6 +32,9 @@ pub struct Tcb {
     pub date: UnixSeconds,
     /// Those of all levels that counted.
     pub advisories: BTreeSet<String>,
+    /// How many levels of its list stand above the one that counted: of platform, module or quoting enclave, whichever
+    /// is farthest behind.
+    pub behind: usize,
     /// The tcbEvaluationDataNumber of TCB info or QE identity, whichever is lower.
     pub evaluation: u32,
     /// When Intel issued TCB info or QE identity, whichever was earlier.
@@ -53,6 +56,8 @@ pub struct Level {
     pub status: &'static str,
     pub date: UnixSeconds,
     pub advisories: Vec<String>,
+    /// Levels of the same kind above it.
+    pub behind: usize,
 }
 
 /// What a level speaks of.
@@ -195,9 +200,9 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         Some(svn) => Some(side(info, state, svn, &mut seen)?),
         None => None,
     };
-    let enclave = highest(&identity.levels, state.qe_isv_svn)
+    let (enclave, behind) = highest(&identity.levels, state.qe_isv_svn)
         .ok_or(TcbRefusal::QeNotSupported { isv_svn: state.qe_isv_svn })?;
-    seen.add_component(Rated::QuotingEnclave, enclave);
+    seen.add_component(Rated::QuotingEnclave, enclave, behind);
     let whole = |side| converged(side, enclave.status);
     let status = match current {
         Some(current) => relaunch(whole(launch), whole(current)),
@@ -215,6 +220,7 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         status,
         date: seen.levels.iter().map(|level| level.date).min().unwrap_or(enclave.date),
         advisories: seen.advisories(),
+        behind: seen.levels.iter().map(|level| level.behind).max().unwrap_or(0),
         evaluation: info.evaluation.min(identity.evaluation),
         issued: info.window.not_before.min(identity.window.not_before),
         launch,
@@ -244,14 +250,14 @@ impl Seen {
         }
     }
 
-    fn add_component(&mut self, of: Rated, level: &ComponentLevel) {
+    fn add_component(&mut self, of: Rated, level: &ComponentLevel, behind: usize) {
         let (status, advisories) = (level.status.text(), level.advisories.clone());
-        self.add(Level { of, status, date: level.date, advisories });
+        self.add(Level { of, status, date: level.date, advisories, behind });
     }
 
-    fn add_platform(&mut self, level: &PlatformLevel) {
+    fn add_platform(&mut self, level: &PlatformLevel, behind: usize) {
         let (status, advisories) = (level.status.text(), level.advisories.clone());
-        self.add(Level { of: Rated::Platform, status, date: level.date, advisories });
+        self.add(Level { of: Rated::Platform, status, date: level.date, advisories, behind });
     }
 }
 
@@ -271,12 +277,13 @@ fn side(info: &TcbInfo, state: &State<'_>, svn: &[u8; 16], seen: &mut Seen) -> R
         pcesvn: state.pcesvn,
         tee_tcb_svn: *svn,
     })?;
-    seen.add_platform(level);
+    let above = info.levels.iter().filter(|other| other.svns() > level.svns());
+    seen.add_platform(level, above.count());
     // The first module has no levels of its own: the platform's speak of it.
     let Some(identity) = identity else { return Ok(level.status) };
-    let module = highest(&identity.levels, u16::from(isvsvn))
+    let (module, behind) = highest(&identity.levels, u16::from(isvsvn))
         .ok_or(TcbRefusal::ModuleNotSupported { version, isvsvn })?;
-    seen.add_component(Rated::Module, module);
+    seen.add_component(Rated::Module, module, behind);
     Ok(converged(level.status, module.status))
 }
 
@@ -318,9 +325,10 @@ fn at_least(actual: &[u8], least: &[u8]) -> bool {
     actual.len() == least.len() && actual.iter().zip(least).all(|(actual, least)| actual >= least)
 }
 
-/// Finds the highest level of a module or enclave.
-fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<&ComponentLevel> {
-    levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)
+/// Finds the highest level that a module or enclave reaches, and how many stand above it.
+fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<(&ComponentLevel, usize)> {
+    let level = levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)?;
+    Some((level, levels.iter().filter(|other| other.isvsvn > level.isvsvn).count()))
 }
 
 /// Lets the status of a module or quoting enclave count for the platform: never better than either.
@@ -365,29 +373,34 @@ fn converged(platform: TcbStatus, component: ComponentStatus) -> TcbStatus {
 }
 
 /// Compares launch and now: where only the launch is out of date, the module was updated under the running TD, whose
-/// secrets are as old as its launch.
+/// secrets are as old as its launch. Else both count.
+///
+/// Intel's rule gives the status at launch there. A TD whose module is out of date now would then be up to date, since
+/// it was so when it began.
 ///
 /// Source: Intel, TDX DCAP quote verification, TD relaunch.
 fn relaunch(launch: TcbStatus, current: TcbStatus) -> TcbStatus {
     use TcbStatus as P;
-    if current == P::Revoked {
+    let either = |listed: &[TcbStatus]| listed.contains(&launch) || listed.contains(&current);
+    if either(&[P::Revoked]) {
         return P::Revoked;
     }
-    let outdated = matches!(launch, P::OutOfDate | P::OutOfDateConfigurationNeeded);
-    let cured = matches!(
-        current,
-        P::UpToDate | P::SwHardeningNeeded | P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded
-    );
-    let configuration = |status| {
-        matches!(
-            status,
-            P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded | P::OutOfDateConfigurationNeeded
-        )
-    };
-    match outdated && cured {
-        true if configuration(launch) || configuration(current) => P::TdRelaunchAdvisedConfigurationNeeded,
-        true => P::TdRelaunchAdvised,
-        false => launch,
+    let outdated = |status| matches!(status, P::OutOfDate | P::OutOfDateConfigurationNeeded);
+    let hardening = either(&[P::SwHardeningNeeded, P::ConfigurationAndSwHardeningNeeded]);
+    let configuration = either(&[
+        P::ConfigurationNeeded,
+        P::ConfigurationAndSwHardeningNeeded,
+        P::OutOfDateConfigurationNeeded,
+    ]);
+    match (outdated(launch), outdated(current), configuration, hardening) {
+        (true, false, true, _) => P::TdRelaunchAdvisedConfigurationNeeded,
+        (true, false, false, _) => P::TdRelaunchAdvised,
+        (_, true, true, _) => P::OutOfDateConfigurationNeeded,
+        (_, true, false, _) => P::OutOfDate,
+        (false, false, true, true) => P::ConfigurationAndSwHardeningNeeded,
+        (false, false, true, false) => P::ConfigurationNeeded,
+        (false, false, false, true) => P::SwHardeningNeeded,
+        (false, false, false, false) => P::UpToDate,
     }
 }
 
