@@ -65,6 +65,7 @@ mod tdx;
 mod tdx_collateral;
 #[cfg(feature = "sim")]
 mod tdx_oracle;
+mod tdx_recipe;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 #[cfg(all(feature = "server", feature = "sim"))]
