@@ -19,6 +19,8 @@ mod demo;
 mod ear;
 mod event_log;
 mod expectations;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod first_steps;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
