@@ -363,7 +363,8 @@ impl std::fmt::Display for Error {
                     // Text, or a document of another kind.
                     _ => write!(
                         f,
-                        "this does not look like a quote: expected version 4 or 5 in its first two bytes; {version} given"
+                        "this does not look like a quote: expected version 4 or 5 in its first two bytes; {version} \
+                         given"
                     ),
                 }
             }
