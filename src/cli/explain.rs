@@ -22,10 +22,14 @@ impl Explain {
             print(&rows.collect::<String>())?;
             return Ok(Status::Good);
         };
-        let Some(code) = Code::from_text(&text) else {
+        let typed = text.to_lowercase();
+        let Some(code) = Code::from_text(&typed) else {
+            // A code that begins with what was typed is nearer than one that is spelled alike.
+            let distance =
+                |known: &str| (!known.starts_with(&typed), strsim::damerau_levenshtein(known, &typed));
             let nearest = Code::TABLE
                 .iter()
-                .map(|row| (strsim::damerau_levenshtein(row.text, &text), row.text))
+                .map(|row| (distance(row.text), row.text))
                 .min()
                 .map_or(String::new(), |(_, nearest)| format!("; the nearest is `{nearest}`"));
             return Err(Failure::Usage(format!(

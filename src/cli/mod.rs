@@ -137,7 +137,7 @@ enum Command {
     /// Tell what a code means and what to do about it.
     #[cfg(any(feature = "verifier", feature = "agent"))]
     Explain(explain::Explain),
-    /// Renew the service's online keys under its offline roots.
+    /// Show the service's pins and certificates; renew its online keys under the offline roots.
     #[cfg(feature = "server")]
     #[command(subcommand)]
     Identity(init::Identity),

@@ -61,10 +61,7 @@ impl Collateral {
             let what = format!("at most {} bytes; {} given", limits::COLLATERAL_LEN_MAX, json.len());
             return Err(Error::Collateral { what });
         }
-        let members = Members::read(json).map_err(|NotJson { offset, expected }| Error::Collateral {
-            what: format!("{expected} at offset {offset}"),
-        })?;
-        members.parse()
+        Members::read(json)?.parse()
     }
 
     /// Tells whether bytes begin like such a document.
@@ -94,7 +91,18 @@ const NAMES: [&str; 9] = [
 ];
 
 impl<'a> Members<'a> {
-    fn read(json: &'a [u8]) -> Result<Self, NotJson> {
+    fn read(json: &'a [u8]) -> Result<Self, Error> {
+        let found = Self::found(json).map_err(|NotJson { offset, expected }| Error::Collateral {
+            what: format!("{expected} at offset {offset}"),
+        })?;
+        let mut members = [const { Cow::Borrowed("") }; 9];
+        for ((member, found), name) in members.iter_mut().zip(found).zip(NAMES) {
+            *member = found.ok_or_else(|| Error::Collateral { what: format!("the member `{name}`") })?;
+        }
+        Ok(Self(members))
+    }
+
+    fn found(json: &'a [u8]) -> Result<[Option<Cow<'a, str>>; 9], NotJson> {
         let mut reader = Json::new(json)?;
         let mut found: [Option<Cow<'a, str>>; 9] = [const { None }; 9];
         reader.object::<NotJson>(|name, reader| {
@@ -104,13 +112,8 @@ impl<'a> Members<'a> {
             }
             Ok(())
         })?;
-        let missing = reader.wrong("all nine members before this place");
         reader.finish()?;
-        let mut members = [const { Cow::Borrowed("") }; 9];
-        for (member, found) in members.iter_mut().zip(found) {
-            *member = found.ok_or(missing)?;
-        }
-        Ok(Self(members))
+        Ok(found)
     }
 
     fn parse(&self) -> Result<Collateral, Error> {
@@ -136,6 +139,8 @@ impl<'a> Members<'a> {
             let text = text.as_bytes().to_vec();
             Ok::<_, Error>(SignedText { text, signature, chain: issuer_chain(chain.0, chain.1)? })
         };
+        alone("tcb_info", tcb_info, "tcbInfo")?;
+        alone("qe_identity", qe, "enclaveIdentity")?;
         Ok(Collateral {
             digest: digest.sha256(),
             tcb_info: TcbInfo::parse(tcb_info.as_bytes())?,
@@ -159,6 +164,16 @@ impl<'a> Members<'a> {
 
 fn wrong(member: &'static str, what: impl std::fmt::Display) -> Error {
     Error::Collateral { what: format!("{what} in {member}") }
+}
+
+/// Intel's answers hold the signed text beside its signature: whoever takes one as it came gets told so.
+fn alone(member: &'static str, text: &str, wrapper: &'static str) -> Result<(), Error> {
+    let after_brace = text.trim_ascii_start().strip_prefix('{').map(str::trim_ascii_start);
+    let named = after_brace.and_then(|text| text.strip_prefix('"')?.strip_prefix(wrapper));
+    match named.is_some_and(|rest| rest.starts_with('"')) {
+        true => Err(wrong(member, format_args!("the text inside of `{wrapper}` alone, without signature,"))),
+        false => Ok(()),
+    }
 }
 
 fn inside(member: &'static str, error: &Error) -> Error {

@@ -84,7 +84,8 @@ impl EventLog {
     /// Shape: `boot` is the data of the ACPI table CCEL, with or without padding; `runtime` is a JSON list of objects
     /// with `imr` (0 to 3), `event_type`, `digest` (hex), `event` (text) and `event_payload` (hex).
     ///
-    /// Errors: `EventLogLarge`, `EventLogShort`, `EventLogHeader`, `EventLogAlgorithm`, `EventLogRegister`,
+    /// Errors: `EventLogAcpiTable`, `EventLogLarge`, `EventLogShort`, `EventLogHeader`, `EventLogAlgorithm`,
+    /// `EventLogRegister`,
     /// `EventLogTrailing`, `EventLogContent`, `EventLogDigest` if logged data do not have the digest beside them,
     /// `RuntimeLogJson`.
     ///

@@ -110,7 +110,12 @@ impl Search<'_> {
                     let faults = [driver, vbios]
                         .map(|asked| asked.map(|asked| (rim::ties(rim.as_shown(), asked), asked)));
                     match faults {
-                        [Some((Err(code), asked)), Some((Err(_), _))] => {
+                        [Some((Err(of_driver), driver)), Some((Err(of_vbios), vbios))] => {
+                            // Like is shown beside like: a version of a VBIOS is no version of a driver.
+                            let (code, asked) = match rim::is_of_vbios(rim.as_shown()) {
+                                true => (of_vbios, vbios),
+                                false => (of_driver, driver),
+                            };
                             Some(rim::tie_failed(code, rim.as_shown(), asked))
                         }
                         _ => None,

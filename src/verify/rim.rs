@@ -230,6 +230,11 @@ fn edition(kind: RimKind) -> &'static str {
     }
 }
 
+/// Tells the document of a VBIOS from that of a driver, by how it writes its version: all else is alike.
+pub fn is_of_vbios(rim: &Rim) -> bool {
+    is_vbios_version(&rim.statement().colloquial_version)
+}
+
 /// Says what a document is about and what was asked for.
 pub fn tie_failed(code: Code, rim: &Rim, expect: &RimFor) -> Check {
     let show =
