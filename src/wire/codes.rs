@@ -136,8 +136,7 @@ codes! {
     // Intel's collateral and the TCB of a TDX platform.
     TdxCollateralMalformed Shape "tdx_collateral_malformed"
         "a set of Intel's collateral does not parse"
-        "give the set as JSON with the exact texts that Intel signed, both revocation lists in hex and the issuer chains in PEM; in the service's folder (endorsements.dir) such a file is left out and named in the log, picked by hand it refuses"
-        "make the set anew of Intel's answers: `claviger verify tdx --help` has its nine texts, and a script that makes it"
+        "make the set anew of Intel's answers: `claviger verify tdx --help` has its nine texts, and a script that makes it; in the service's folder (endorsements.dir) such a file is left out and named in the log, picked by hand it refuses"
     TdxCollateralMissing Unavailable "tdx_collateral_missing"
         "no collateral for the FMSPC of this platform was given"
         "fetch TCB info, QE identity and revocation lists for this FMSPC (in the service: put them into endorsements.dir)"
