@@ -61,8 +61,8 @@ impl Appraisal {
         Self { status, reasons, warnings, support: None }
     }
 
-    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of how
-    /// acceptable the rest is. Where no other reason stands, it is not appraised.
+    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of
+    /// how acceptable the rest is. Where no other reason stands, it is not appraised.
     pub fn settled(self, view: &View<'_>, checks: &[(Subject, Checks)]) -> Self {
         let open =
             |reason: &Reason| reason.code.family() == Family::Unavailable || is_unnamed(reason, view, checks);

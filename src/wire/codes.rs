@@ -517,7 +517,7 @@ codes! {
         "fetch the answer again; the bytes were altered after the responder signed them"
     OcspStale Authenticity "ocsp_stale"
         "an OCSP answer is outside its window"
-        "fetch a new answer from NVIDIA's responder, or compare the verifier's clock with a time server if it is new; in the service's folder (endorsements.dir) a stale one counts as not given and nothing is decided, picked by hand it refuses"
+        "fetch a new answer from NVIDIA's responder, or check the verifier's clock if it is new; in the service's folder (endorsements.dir) a stale one counts as not given and nothing is decided, picked by hand it refuses"
     OcspUnauthorized Authenticity "ocsp_unauthorized"
         "the OCSP responder does not answer for this issuer"
         "check that the configured responder is NVIDIA's and that device leaf and roots are not asked for"
