@@ -295,7 +295,9 @@ fn direct_boot(log: &str) -> Option<Vec<Code>> {
     let head = RequestHead::release(policy.tenant.clone(), vec![key], &[2; 32], &[3; 32]);
     let cpu =
         TdxView { report: &quote.report, pck: None, tcb: None, log: LogView::Replayed(&log), recorded: 1 };
-    let view = View { head: &head, cpu: Some(CpuView::Tdx(cpu)), gpus: Vec::new(), facts: None };
+    let launched = claviger::verify::init_data::Launched::Absent;
+    let view =
+        View { head: &head, cpu: Some(CpuView::Tdx(cpu)), launched: &launched, gpus: Vec::new(), facts: None };
     let codes = appraise(&policy, &view, now()).unwrap().codes();
     let of_code = [
         Code::EventDigestNotListed,
