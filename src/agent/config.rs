@@ -119,8 +119,8 @@ impl Config {
     /// service checks it again.
     ///
     /// Shape: that of `InitData::parse`, with a text `claviger-agent.toml` of the shape of `load`. In it nothing stands
-    /// for something that is pinned by nobody: pins are written out, paths are absolute, and of `overrides` only folders
-    /// and attempts are taken.
+    /// for something that is pinned by nobody: pins are written out, paths are absolute, and of `overrides` only
+    /// folders and attempts are taken.
     ///
     /// Errors: those of `load`.
     pub fn of_init_data(path: &Path, overrides: &Overrides) -> Result<Self, Error> {
@@ -141,7 +141,8 @@ impl Config {
             return Err(at(format!("expected no other `{name}` beside the one of the init data")));
         }
         if document.pins_file.is_some() || document.init_data.is_some() {
-            let what = "expected `pins` written out, and neither `pins_file` nor `init_data`: nothing pins a file";
+            let what =
+                "expected `pins` written out, and neither `pins_file` nor `init_data`: nothing pins a file";
             return Err(at(format!("{AGENT_CONFIGURATION}: {what}")));
         }
         let paths = [&document.ca_file, &document.save_bundle].into_iter().flatten();
@@ -157,8 +158,8 @@ impl Config {
     /// Reads the file at `path` and the files that it names. Relative paths in it are relative to its folder, those of
     /// `overrides` to where the agent runs.
     ///
-    /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; one of `ca` and `ca_file`
-    /// unless the service is asked over plain HTTP.
+    /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; one of `ca` and
+    /// `ca_file` unless the service is asked over plain HTTP.
     ///
     /// Errors: `Config`, `Url`, `SimulatedPins`.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, Error> {
@@ -175,8 +176,10 @@ impl Config {
         let service = ServiceUrl::parse(service, document.danger_plaintext)?;
         let pins = match (document.pins, document.pins_file.map(of_file)) {
             (Some(pins), None) => pins,
-            (None, Some(file)) => json::parse("pins", &read(&file, limits::AGENT_FILE_LEN_MAX)?, limits::AGENT_FILE_LEN_MAX)
-                .map_err(|error| wrong(&file, error.to_string()))?,
+            (None, Some(file)) => {
+                json::parse("pins", &read(&file, limits::AGENT_FILE_LEN_MAX)?, limits::AGENT_FILE_LEN_MAX)
+                    .map_err(|error| wrong(&file, error.to_string()))?
+            }
             (Some(_), Some(_)) | (None, None) => {
                 return Err(at("expected either `pins` or `pins_file`".to_string()));
             }
@@ -425,7 +428,8 @@ mod tests {
         assert_eq!((&names.tenant, &names.keys), (&config.tenant, &config.keys));
         assert_eq!((&names.audience, names.kem()), (&config.audience, config.kem));
         assert_eq!(names.pins.as_ref().unwrap().id(), config.pins.id());
-        let folders = Overrides { out_dir: Some("/elsewhere".into()), retries: Some(1), ..Overrides::default() };
+        let folders =
+            Overrides { out_dir: Some("/elsewhere".into()), retries: Some(1), ..Overrides::default() };
         let config = Written::new(&written).load(&folders).unwrap();
         assert_eq!((config.out_dir.as_path(), config.retries), (Path::new("/elsewhere"), 1));
     }

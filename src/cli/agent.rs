@@ -75,7 +75,9 @@ impl Agent {
         match (&self.config, &self.init_data) {
             (Some(file), None) => Ok(Origin::File(file)),
             (None, Some(file)) => Ok(Origin::InitData(file)),
-            (Some(_), Some(_)) | (None, None) => Err(Failure::usage("expected either --config or --init-data")),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(Failure::usage("expected either --config or --init-data"))
+            }
         }
     }
 

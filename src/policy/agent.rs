@@ -1,8 +1,8 @@
 //! What fixes the agent's code and its configuration: on whose word, and the rules about init data.
 //!
-//! A host writes HOST_DATA and MRCONFIGID, and so chooses the init data. What stands in a document therefore counts only
-//! beside the rule of `cpu.snp.workload` or `cpu.tdx.workload` that lists its digest; `Binding::read` sees to it that
-//! there is such a rule wherever one of these is asked for.
+//! A host writes HOST_DATA and MRCONFIGID, and so chooses the init data. What stands in a document therefore counts
+//! only beside the rule of `cpu.snp.workload` or `cpu.tdx.workload` that lists its digest; `Binding::read` sees to it
+//! that there is such a rule wherever one of these is asked for.
 
 use serde::Serialize;
 
@@ -118,16 +118,16 @@ fn image(binding: &Binding, init_data: &InitData) -> Option<Reason> {
 /// so asks for nothing else: whoever asks for something else was redirected, or is no such agent.
 fn configured(init_data: &InitData, head: &RequestHead) -> Option<Reason> {
     let Some(agent) = init_data.agent() else {
-        let reason = reason(Code::AgentConfigurationMismatch).expected(format!("a text {AGENT_CONFIGURATION}"));
+        let reason =
+            reason(Code::AgentConfigurationMismatch).expected(format!("a text {AGENT_CONFIGURATION}"));
         return Some(reason.actual("none in the init data"));
     };
     let differing = differing(agent, head);
     if differing.is_empty() {
         return None;
     }
-    let joined = |side: fn(&(String, String)) -> &str| {
-        differing.iter().map(side).collect::<Vec<_>>().join("; ")
-    };
+    let joined =
+        |side: fn(&(String, String)) -> &str| differing.iter().map(side).collect::<Vec<_>>().join("; ");
     let reason = reason(Code::AgentConfigurationMismatch).expected(joined(|(expected, _)| expected));
     Some(reason.actual(joined(|(_, actual)| actual)))
 }
@@ -150,7 +150,8 @@ fn differing(agent: &AgentNames, head: &RequestHead) -> Vec<(String, String)> {
         differs(listed("keys", &agent.keys), format!("keys {}", foreign.join(" ")));
     }
     if let Some(asked) = head.audience.as_ref().filter(|asked| agent.audience.as_ref() != Some(asked)) {
-        let configured = agent.audience.as_ref().map_or("no audience".to_string(), |own| format!("audience {own}"));
+        let configured =
+            agent.audience.as_ref().map_or("no audience".to_string(), |own| format!("audience {own}"));
         differs(configured, format!("audience {asked}"));
     }
     if agent.kem() != head.kem {
@@ -230,7 +231,10 @@ mod tests {
         let other = fixture::IMAGE.replace("ab", "ac");
         let world = World::launched(&fixture::init_data().replace(fixture::IMAGE, &other));
         assert_eq!(codes(&world, &binding()), [Code::AgentImageNotListed]);
-        let listed = Binding { agent_images: vec![fixture::IMAGE.parse().unwrap(), other.parse().unwrap()], ..binding() };
+        let listed = Binding {
+            agent_images: vec![fixture::IMAGE.parse().unwrap(), other.parse().unwrap()],
+            ..binding()
+        };
         assert_eq!(codes(&world, &listed), []);
     }
 
@@ -239,9 +243,17 @@ mod tests {
         let right = fixture::init_data();
         for (from, to, said) in [
             ("tenant = 'acme'", "tenant = 'other'", "tenant other"),
-            ("keys = ['models/llama-7b', 'models/llama-13b']", "keys = ['models/llama-13b']", "models/llama-13b"),
+            (
+                "keys = ['models/llama-7b', 'models/llama-13b']",
+                "keys = ['models/llama-13b']",
+                "models/llama-13b",
+            ),
             ("keys = ['models/llama-7b', 'models/llama-13b']", "", "keys"),
-            ("audience = 'https://vault.example'", "audience = 'https://evil.example'", "https://evil.example"),
+            (
+                "audience = 'https://vault.example'",
+                "audience = 'https://evil.example'",
+                "https://evil.example",
+            ),
             ("audience = 'https://vault.example'", "", "no audience"),
             ("store = '0101", "store = '0201", "service root"),
             ("mode = 'real'", "mode = 'simulated'", "service root"),

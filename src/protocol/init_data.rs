@@ -129,8 +129,9 @@ impl InitData {
     /// Parses a document.
     ///
     /// Shape: TOML in UTF-8, at most `INIT_DATA_LEN_MAX` bytes: `version` (`0.1.0`), `algorithm` (`sha256`, `sha384`,
-    /// `sha512`) and a table `data` of at most `INIT_DATA_TEXTS_MAX` texts; other fields and repeated ones refused. What
-    /// stands under `AGENT_CONFIGURATION` and `AGENT_IMAGE` must be what it is called; other texts are not looked at.
+    /// `sha512`) and a table `data` of at most `INIT_DATA_TEXTS_MAX` texts; other fields and repeated ones refused.
+    /// What stands under `AGENT_CONFIGURATION` and `AGENT_IMAGE` must be what it is called; other texts are not looked
+    /// at.
     ///
     /// Errors: `InitData`.
     ///
@@ -287,9 +288,12 @@ mod tests {
     fn the_digest_is_of_the_exact_bytes() {
         let text = document("sha256", "a = 'b'\n");
         let register = |text: &str| InitData::parse(text.as_bytes()).unwrap().register::<32>();
-        for other in
-            [format!("{text}\n"), format!("# same\n{text}"), text.replace('\n', "\r\n"), text.replace('\'', "\"")]
-        {
+        for other in [
+            format!("{text}\n"),
+            format!("# same\n{text}"),
+            text.replace('\n', "\r\n"),
+            text.replace('\'', "\""),
+        ] {
             assert_ne!(register(&text), register(&other), "{other}");
         }
     }
@@ -344,7 +348,9 @@ mod tests {
         };
         assert!(keys(limits::KEYS_MAX).is_ok());
         assert!(keys(limits::KEYS_MAX + 1).is_err());
-        assert!(InitData::parse(document("sha256", &format!("a = {}", "[".repeat(10_000))).as_bytes()).is_err());
+        assert!(
+            InitData::parse(document("sha256", &format!("a = {}", "[".repeat(10_000))).as_bytes()).is_err()
+        );
     }
 
     #[test]
@@ -354,7 +360,10 @@ mod tests {
         ))
         .unwrap();
         let agent = init_data.agent().unwrap();
-        assert_eq!((agent.tenant.text(), agent.keys[0].text(), agent.kem()), ("acme", "models/llama", Kem::XWing));
+        assert_eq!(
+            (agent.tenant.text(), agent.keys[0].text(), agent.kem()),
+            ("acme", "models/llama", Kem::XWing)
+        );
         let pins = PinnedRoots {
             mode: Mode::Real,
             store: StoreId::new([1; 16]),
@@ -362,7 +371,10 @@ mod tests {
         };
         assert_eq!(agent.pins.as_ref().unwrap().id(), pins.id());
         assert!(init_data.configuration().unwrap().contains("retries = 3"));
-        assert_eq!((init_data.agent_image(), init_data.names()), (None, &[AGENT_CONFIGURATION.to_string()][..]));
+        assert_eq!(
+            (init_data.agent_image(), init_data.names()),
+            (None, &[AGENT_CONFIGURATION.to_string()][..])
+        );
         let others = document("sha256", "\"aa.toml\" = 'not = [toml'\n\"policy.rego\" = ''\n");
         let others = InitData::parse(others.as_bytes()).unwrap();
         assert_eq!((others.agent(), others.configuration(), others.names().len()), (None, None, 2));
@@ -370,7 +382,8 @@ mod tests {
 
     #[test]
     fn what_is_called_ours_must_be_what_it_is_called() {
-        for bad in ["tenant = 'A B'", "keys = ['models/llama']", "tenant = ", "tenant = 'acme'\nkem = 'rsa'"] {
+        for bad in ["tenant = 'A B'", "keys = ['models/llama']", "tenant = ", "tenant = 'acme'\nkem = 'rsa'"]
+        {
             assert_eq!(configured(bad).unwrap_err().code(), Code::InitDataMalformed, "{bad}");
         }
         let image = |text: &str| {

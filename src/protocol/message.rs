@@ -353,3 +353,29 @@ pub struct Problem {
 pub fn body_bytes<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
     json::canonical("reply", body)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(kind: CpuKind, init_data: Option<usize>) -> Result<(), &'static str> {
+        let init_data = init_data.map(|len| Bytes(vec![b'x'; len]));
+        CpuEvidence { init_data, ..CpuEvidence::without_logs(kind, Vec::new(), Vec::new()) }.check_init_data()
+    }
+
+    #[test]
+    fn init_data_stand_beside_evidence_that_has_a_register_for_them_and_within_their_bound() {
+        for kind in CpuKind::ALL {
+            assert!(beside(kind, None).is_ok(), "{}", kind.text());
+            let has_register = matches!(kind, CpuKind::Snp | CpuKind::Tdx);
+            assert_eq!(beside(kind, Some(0)).is_ok(), has_register, "{}", kind.text());
+            assert_eq!(
+                beside(kind, Some(limits::INIT_DATA_LEN_MAX)).is_ok(),
+                has_register,
+                "{}",
+                kind.text()
+            );
+            assert!(beside(kind, Some(limits::INIT_DATA_LEN_MAX + 1)).is_err(), "{}", kind.text());
+        }
+    }
+}

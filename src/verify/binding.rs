@@ -229,8 +229,16 @@ impl<F: Freshness> Guest<F> {
         }
         checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
         checks.insert(0, (Subject::Request, request));
-        let claims =
-            Claims { freshness, bundle, cpu: cpu.into_shown(), log, launched, gpus, facts: facts.ok(), checks };
+        let claims = Claims {
+            freshness,
+            bundle,
+            cpu: cpu.into_shown(),
+            log,
+            launched,
+            gpus,
+            facts: facts.ok(),
+            checks,
+        };
         let whole = authentic
             && claims.cpu.is_some()
             && claims.facts.is_some()

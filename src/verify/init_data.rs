@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_register_that_was_never_set_holds_no_document() {
-        for register in [Register::HostData(Digest::new([0; 32])), Register::MrConfigId(Digest::new([0; 48]))] {
+        for register in [Register::HostData(Digest::new([0; 32])), Register::MrConfigId(Digest::new([0; 48]))]
+        {
             let (launched, _) = Launched::of(Some(DOCUMENT), register);
             assert_eq!(launched, Launched::Refused(Code::InitDataMismatch));
         }

@@ -18,8 +18,8 @@ pub const OCSP_LEN_MAX: usize = 8 * 1024;
 pub const RIM_LEN_MAX: usize = 128 * 1024;
 /// Devices in one request: eight GPUs and four switches, with room.
 pub const DEVICES_MAX: usize = 16;
-/// Bytes of the body of `/attest`, in base64: twelve devices, facts and a quote take a quarter of it, both logs at their
-/// bounds half, init data at its bound an eighth.
+/// Bytes of the body of `/attest`, in base64: twelve devices, facts and a quote take a quarter of it, both logs at
+/// their bounds half, init data at its bound an eighth.
 pub const ATTEST_BODY_LEN_MAX: usize = 1280 * 1024;
 /// Bytes of any other body on the guest listener.
 pub const GUEST_BODY_LEN_MAX: usize = 16 * 1024;

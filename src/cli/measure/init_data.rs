@@ -49,8 +49,9 @@ pub enum Form {
 impl MeasureInitData {
     pub fn run(self) -> Result<Status, Failure> {
         let bytes = files::read(&self.init_data, limits::INIT_DATA_LEN_MAX)?;
-        let init_data = InitData::parse(&bytes)
-            .map_err(|error| super::refused(error.code(), &format!("{}: {error}", self.init_data.display())))?;
+        let init_data = InitData::parse(&bytes).map_err(|error| {
+            super::refused(error.code(), &format!("{}: {error}", self.init_data.display()))
+        })?;
         match self.format {
             Form::Text => print(&page(&init_data, bytes.len()))?,
             Form::Json => print(&format!("{}\n", document(&init_data)))?,
@@ -86,7 +87,9 @@ fn page(init_data: &InitData, len: usize) -> String {
     line(format!("{AGENT_CONFIGURATION}:"));
     match init_data.agent() {
         None => line("    none: it does not fix the agent's configuration".to_string()),
-        Some(agent) => told(agent).into_iter().for_each(|(name, text)| line(format!("    {name:<13} {text}"))),
+        Some(agent) => {
+            told(agent).into_iter().for_each(|(name, text)| line(format!("    {name:<13} {text}")))
+        }
     }
     for warning in warnings(init_data) {
         line(format!("warning: {warning}"));
@@ -119,13 +122,14 @@ fn warnings(init_data: &InitData) -> Vec<String> {
     let (Some(text), Some(agent)) = (init_data.configuration(), init_data.agent()) else { return Vec::new() };
     let mut warnings = Vec::new();
     if agent.pins.is_none() {
-        warnings.push("without `pins` written out a policy refuses it: a file of pins is fixed by nothing".to_string());
+        warnings.push(
+            "without `pins` written out a policy refuses it: a file of pins is fixed by nothing".to_string(),
+        );
     }
     // It parsed before.
     let fields: toml::Table = text.parse().unwrap_or_default();
-    let dangers = fields.iter().filter(|(name, value)| {
-        name.starts_with("danger_") && value.as_bool().unwrap_or(true)
-    });
+    let dangers =
+        fields.iter().filter(|(name, value)| name.starts_with("danger_") && value.as_bool().unwrap_or(true));
     warnings.extend(dangers.map(|(name, _)| format!("{} is set", foreign(name))));
     warnings
 }

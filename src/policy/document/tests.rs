@@ -199,7 +199,11 @@ fn images_of_the_agent_are_digests_and_stand_where_init_data_names_one() {
     assert_eq!(with("sha256:abab", "sha256:*"), invalid);
     assert_eq!(with("sha256:abab", "latest"), invalid);
     assert_eq!(with(&"ab".repeat(32), &"00".repeat(32)), invalid, "zero was never set");
-    assert_eq!(with("agent_fixed_by = 'init_data'", "agent_fixed_by = 'image'"), invalid, "it would mean nothing");
+    assert_eq!(
+        with("agent_fixed_by = 'init_data'", "agent_fixed_by = 'image'"),
+        invalid,
+        "it would mean nothing"
+    );
     assert_eq!(with("agent_fixed_by = 'init_data'\n", "least_grade = 'nonce-only'\n"), invalid);
     let parsed = policy(&[(binding, INIT_DATA)]);
     assert_eq!(parsed.binding.agent_images.len(), 1);
