@@ -143,7 +143,7 @@ impl World {
         world.head.audience = Some("https://vault.example".parse().unwrap());
         let document = InitData::parse(document.as_bytes()).unwrap();
         world.snp().host_data = document.register();
-        world.launched = Launched::With(document);
+        world.launched = Launched::With(Box::new(document));
         world
     }
 

@@ -353,6 +353,33 @@ mod tests {
         );
     }
 
+    /// Strangers send these: however they nest, it costs neither the stack nor more than moments.
+    #[test]
+    fn no_nesting_of_keys_costs_more_than_its_length() {
+        let len = limits::INIT_DATA_LEN_MAX;
+        let fill = |unit: &str, room: usize| unit.repeat(room / unit.len());
+        let room = len - 200;
+        let hostile = [
+            format!("a{} = 1\n", fill(".a", room)),
+            format!("[a{}]\n", fill(".a", room)),
+            format!("[[a{}]]\n", fill(".a", room)),
+            format!("a = {}\n", fill("[", room)),
+            format!("a = {}\n", fill("{a=", room)),
+            fill("[[a]]\n", room),
+            fill("[[a.b]]\n", room),
+            (0..room / 12).map(|at| format!("a.b{at:06} = 1\n")).collect(),
+            (0..room / 12).map(|at| format!("[a.b{at:06}]\n")).collect(),
+            fill("\"\\u0041\" = ''\n", room),
+        ];
+        for text in hostile {
+            let inside = configured(&text.replace('\'', "\"")[..text.len().min(room)]);
+            assert!(inside.is_err());
+            for whole in [document("sha256", &text), text] {
+                assert!(InitData::parse(whole.as_bytes()).is_err());
+            }
+        }
+    }
+
     #[test]
     fn names_of_ours_are_read_and_others_are_not_looked_at() {
         let init_data = configured(&format!(

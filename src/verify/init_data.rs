@@ -58,7 +58,7 @@ pub enum Launched {
     /// It does not parse, or is not what the guest was launched with: nothing in it is believed.
     Refused(Code),
     /// It is what the guest was launched with. The host chose it: whether it is the tenant's is a policy's to say.
-    With(InitData),
+    With(Box<InitData>),
 }
 
 impl Launched {
@@ -72,7 +72,7 @@ impl Launched {
             Err(error) => return Self::refused(error.code(), |check| check.actual(error.to_string())),
         };
         match register.holds(&init_data) {
-            Ok(()) => (Self::With(init_data), Some(Check::pass(CheckName::InitData))),
+            Ok(()) => (Self::With(Box::new(init_data)), Some(Check::pass(CheckName::InitData))),
             Err(digest) => Self::refused(Code::InitDataMismatch, |check| {
                 check.expected(register.to_string()).actual(digest)
             }),

@@ -66,7 +66,7 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 18] = [
+    let parses: [(&str, Parses); 19] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),

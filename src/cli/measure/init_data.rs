@@ -98,8 +98,15 @@ fn page(init_data: &InitData, len: usize) -> String {
     line("\nin the policy, by the CPU of the guest:".to_string());
     line(format!("    [cpu.snp.workload]\n    host_data = [\"{host_data}\"]"));
     line(format!("    [cpu.tdx.workload]\n    mr_config_id = [\"{config_id}\"]"));
-    if let Some(image) = init_data.agent_image() {
-        line(format!("    [binding]\n    agent_fixed_by = \"init_data\"\n    agent_images = [\"{image}\"]"));
+    let (image, agent) = (init_data.agent_image(), init_data.agent());
+    if image.is_some() || agent.is_some() {
+        line("    [binding]".to_string());
+    }
+    if let Some(image) = image {
+        line(format!("    agent_fixed_by = \"init_data\"\n    agent_images = [\"{image}\"]"));
+    }
+    if agent.is_some() {
+        line("    agent_configured_by = \"init_data\"".to_string());
     }
     page
 }

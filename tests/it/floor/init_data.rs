@@ -5,7 +5,7 @@ use claviger::sim::{InitDataFault, init_data};
 use claviger::wire::Code::{self, *};
 use claviger::wire::Digest;
 
-use super::{Case, all, denied};
+use super::{Case, denied};
 use crate::support::init_data::{IMAGE, configuration, document};
 use crate::support::{Change, Outcome, Plan, judged, live, replayed};
 
@@ -53,20 +53,6 @@ pub const CASES: &[Case] = &[
         listed[31] ^= 1;
         plan.policy_says(&hex::encode(listed), &own);
     }),
-    Case {
-        base: Plan::by_init_data,
-        ..all(
-            "init data exchanged after the proof",
-            &[ProofInvalid, InitDataMismatch],
-            "the instance key signed them, and the register does not hold the others",
-            |plan| {
-                plan.signed = Some(Box::new(|request| {
-                    let sent = request.evidence.as_mut().unwrap().cpu.init_data.as_mut().unwrap();
-                    sent.0.push(b'\n');
-                }));
-            },
-        )
-    },
     // A host writes the register: its own document never passes.
     snp("init data of the host's own", &[SnpHostDataNotListed], |plan| {
         let own = [&document(Algorithm::Sha256)[..], b"# mine\n"].concat();
