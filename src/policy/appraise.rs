@@ -6,11 +6,12 @@ use super::agent;
 use super::catalogue::{Catalogue, Risk};
 use super::document::{Acceptable, Acceptance, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxPlatform};
 use super::error::Error;
+use super::events::admits_any_content;
 use super::floor::{self, Stated};
 use super::reason::{self, Reason};
 use super::view::{CpuView, GpuView, SnpView, TdxView, View};
 use crate::verify::Subject;
-use crate::verify::terms::{EventType, Line, SnpFields};
+use crate::verify::terms::{Line, SnpFields};
 use crate::wire::code::Family;
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
 
@@ -366,9 +367,9 @@ fn snp_risks(cpu: &SnpView<'_>) -> impl Iterator<Item = Risk> {
 
 fn tdx_risks(policy: &Policy, cpu: &TdxView<'_>) -> impl Iterator<Item = Risk> {
     let configuration = cpu.pck.and_then(|pck| pck.configuration);
-    let tables = EventType::PLATFORM_CONFIG_FLAGS;
+    // Under whatever type a log tells of them: code in the host's tables runs in the kernel, which can rewrite the log.
     let unpinned = policy.cpu.tdx.as_ref().is_some_and(|rules| match &rules.code.rtmr0 {
-        RegisterValue::Events(events) => events.others.contains(&tables),
+        RegisterValue::Events(events) => events.others.iter().any(|kind| admits_any_content(*kind)),
         RegisterValue::Digests(_) => false,
     });
     remaining([

@@ -356,6 +356,25 @@ fn of_several_sets_the_newest_verified_one_inside_its_windows_counts() {
     assert_eq!(run(&[&forged], now), missing(Code::TdxTcbInfoSignature));
 }
 
+/// Files are read in the order of their names, and a name may be a date: the newest then lies last.
+#[test]
+fn the_newest_set_counts_however_many_older_ones_lie_before_it() {
+    let Some(bench) = Bench::open() else { return };
+    let chain = bench.chain("quotes/gotdx-v5-90c06f.bin");
+    let [azure, march] = ["90c06f-2026-02-azure", "90c06f-2026-03"].map(|n| bench.served(n));
+    let max = claviger::wire::limits::COLLATERAL_SETS_MAX;
+    for count in [max - 1, max, 4 * max] {
+        let sets: Vec<&Value> = std::iter::repeat_n(&azure, count).chain([&march]).collect();
+        let given = shelved(&sets, &Marks::default());
+        let found =
+            look_up(&bench.intel, &bench.warm, &given, at("2026-03-20T00:00:00Z"), Ok(chain.platform()));
+        assert!(found.checks.all_pass());
+        let newest = shelved(&[&march], &Marks::default());
+        let newest = newest.collateral[0].as_ref().unwrap().as_shown().digest();
+        assert_eq!(found.set.unwrap().digest(), newest, "{count} older sets");
+    }
+}
+
 #[test]
 fn an_older_set_is_rolled_back_although_it_is_genuine_and_in_force() {
     let Some(bench) = Bench::open() else { return };

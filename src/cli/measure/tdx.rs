@@ -190,6 +190,8 @@ impl Compared {
 
 fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     let [rtmr0, rtmr1, rtmr2, rtmr3] = log.replay().map(|register| (!register.is_zero()).then_some(register));
+    // The next request of the same guest has another one.
+    let rtmr3 = rtmr3.filter(|_| !log.events().iter().any(Event::records_gpu_evidence));
     // A set of more events would not be read again.
     let events = match log.events().len() <= limits::POLICY_LIST_MAX {
         true => events(log, known),
@@ -198,10 +200,15 @@ fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     TdxValues { mr_td: None, rtmr0, rtmr1, rtmr2, rtmr3, events }
 }
 
+/// Numbers the events of a register as rules do, which do not count an agent's records of GPU evidence.
+fn placed(log: &EventLog, register: u8) -> impl Iterator<Item = (usize, &Event)> {
+    log.of_register(register).filter(|event| !event.records_gpu_evidence()).enumerate()
+}
+
 /// Lists the events, each with its place in its register.
 fn events(log: &EventLog, known: &[Known]) -> Vec<EventValue> {
     let of_register = |register| {
-        log.of_register(register).enumerate().map(move |(position, event)| EventValue {
+        placed(log, register).map(move |(position, event)| EventValue {
             register,
             position,
             kind: event.kind,
@@ -276,8 +283,14 @@ fn not_computed(log: &EventLog, known: &[Known]) -> Vec<NotComputed> {
             "no event of the log extends it; what extends it without a log is not seen here",
         ));
     }
+    if log.events().iter().any(Event::records_gpu_evidence) {
+        list.push(NotComputed::new(
+            "rtmr3",
+            "an agent's records of GPU evidence stand in it, one more with each request; they are no events here",
+        ));
+    }
     let places = |register, of: &dyn Fn(&Event) -> bool| -> Vec<String> {
-        let found = log.of_register(register).enumerate().filter(|(_, event)| of(event));
+        let found = placed(log, register).filter(|(_, event)| of(event));
         found.map(|(position, _)| position.to_string()).collect()
     };
     let unproven = |event: &Event| {

@@ -34,7 +34,7 @@ it. It runs through the code of the service, at the time given, under the policy
 
 Freshness cannot be shown offline: the nonce is read from the challenge in the bundle, and only the service that made
 the challenge can tell that it was alive. What comes out is never a grant. Neither are judged: leases of the devices,
-quotas, and whether the keys exist.
+quotas, freezes, whether the keys exist, and whether the service has seen newer collateral.
 
 Example:
   claviger verify bundle --bundle bundle.json --policy policy.toml --endorsements endorsements/ \\

@@ -9,8 +9,7 @@ use crate::policy::events::RegisterRules;
 use crate::policy::reason::{Reason, listed};
 use crate::policy::view::{LogView, TdxView};
 use crate::verify::Subject;
-use crate::verify::terms::{Content, Event, TdxTcb, Xfam};
-use crate::wire::runtime_event::{GPU_EVIDENCE_EVENT, RUNTIME_REGISTER};
+use crate::verify::terms::{TdxTcb, Xfam};
 use crate::wire::{Code, Digest, UnixSeconds};
 
 const DAY_S: i64 = 86_400;
@@ -215,18 +214,11 @@ fn events(view: &TdxView<'_>, path: &str, rules: &RegisterRules) -> Vec<Reason> 
         LogView::Refused(code) => return vec![reason(code)],
     };
     // Places are counted without the agent's own events, of which each renewal adds one.
-    let events = log.events().iter().filter(|event| !is_agents(event));
+    let events = log.events().iter().filter(|event| !event.records_gpu_evidence());
     let fault = |fault: crate::policy::events::EventFault| {
         reason(fault.code).expected(fault.expected).actual(fault.actual)
     };
     rules.judge(events).into_iter().map(fault).collect()
-}
-
-/// Tells whether an event is the agent's record of GPU evidence: its name is part of what the digest was recomputed
-/// from, so that nothing else passes for one.
-fn is_agents(event: &Event) -> bool {
-    event.register == RUNTIME_REGISTER
-        && matches!(&event.content, Content::Runtime { name } if name == GPU_EVIDENCE_EVENT)
 }
 
 /// Demands that the runtime register records the GPU evidence that was sent, once.

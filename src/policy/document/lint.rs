@@ -3,7 +3,6 @@
 use super::{FixedBy, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
 use crate::policy::events::admits_any_content;
 use crate::protocol::head::Kem;
-use crate::verify::terms::EventType;
 
 /// Sentences, collected.
 #[derive(Default)]
@@ -98,7 +97,8 @@ fn tdx(warnings: &mut Warnings, rules: &TdxRules) {
     for (name, value) in registers.into_iter().chain(workload) {
         let RegisterValue::Events(events) = value else { continue };
         for kind in events.others.iter().filter(|kind| admits_any_content(**kind)) {
-            let what = match *kind == EventType::PLATFORM_CONFIG_FLAGS {
+            // A type is the log's word, and code in the tables could rewrite it.
+            let what = match events.register == 0 {
                 true => "any content, the host's ACPI tables among it, whose code the guest's kernel may run",
                 false => "any content",
             };

@@ -396,6 +396,11 @@ fn rules(
         None => Vec::new(),
     };
     let rules = RegisterRules { register, rules, others };
+    if shared(&rules.rules) {
+        return Err(node.wrong(
+            "a digest stands in two rules of one type without a position, so that one event would meet both",
+        ));
+    }
     match register != 0 && !is_fixed(&rules) {
         true => Err(missing(
             "a type is the log's word: beside types of any content in others, each event needs a position, without a \
@@ -403,6 +408,15 @@ fn rules(
         )),
         false => Ok(rules),
     }
+}
+
+/// Tells whether one event could meet two rules that no position keeps apart: then fewer events than rules would do.
+fn shared(rules: &[EventRule]) -> bool {
+    let floating: Vec<&EventRule> = rules.iter().filter(|rule| rule.position.is_none()).collect();
+    let both = |one: &EventRule, other: &EventRule| {
+        one.kind == other.kind && one.digests.iter().any(|digest| other.digests.contains(digest))
+    };
+    floating.iter().enumerate().any(|(at, one)| floating.iter().take(at).any(|other| both(one, other)))
 }
 
 /// Tells whether rules fix a register against a guest that rewrites its log: whoever runs unlisted code can extend the

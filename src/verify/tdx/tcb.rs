@@ -312,29 +312,34 @@ fn converged(platform: TcbStatus, component: ComponentStatus) -> TcbStatus {
 }
 
 /// Compares launch and now: where only the launch is out of date, the module was updated under the running TD, whose
-/// secrets are as old as its launch.
+/// secrets are as old as its launch. Else both count.
+///
+/// Intel's rule gives the status at launch there. A TD whose module is out of date now would then be up to date, since
+/// it was so when it began.
 ///
 /// Source: Intel, TDX DCAP quote verification, TD relaunch.
 fn relaunch(launch: TcbStatus, current: TcbStatus) -> TcbStatus {
     use TcbStatus as P;
-    if current == P::Revoked {
+    let either = |listed: &[TcbStatus]| listed.contains(&launch) || listed.contains(&current);
+    if either(&[P::Revoked]) {
         return P::Revoked;
     }
-    let outdated = matches!(launch, P::OutOfDate | P::OutOfDateConfigurationNeeded);
-    let cured = matches!(
-        current,
-        P::UpToDate | P::SwHardeningNeeded | P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded
-    );
-    let configuration = |status| {
-        matches!(
-            status,
-            P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded | P::OutOfDateConfigurationNeeded
-        )
-    };
-    match outdated && cured {
-        true if configuration(launch) || configuration(current) => P::TdRelaunchAdvisedConfigurationNeeded,
-        true => P::TdRelaunchAdvised,
-        false => launch,
+    let outdated = |status| matches!(status, P::OutOfDate | P::OutOfDateConfigurationNeeded);
+    let hardening = either(&[P::SwHardeningNeeded, P::ConfigurationAndSwHardeningNeeded]);
+    let configuration = either(&[
+        P::ConfigurationNeeded,
+        P::ConfigurationAndSwHardeningNeeded,
+        P::OutOfDateConfigurationNeeded,
+    ]);
+    match (outdated(launch), outdated(current), configuration, hardening) {
+        (true, false, true, _) => P::TdRelaunchAdvisedConfigurationNeeded,
+        (true, false, false, _) => P::TdRelaunchAdvised,
+        (_, true, true, _) => P::OutOfDateConfigurationNeeded,
+        (_, true, false, _) => P::OutOfDate,
+        (false, false, true, true) => P::ConfigurationAndSwHardeningNeeded,
+        (false, false, true, false) => P::ConfigurationNeeded,
+        (false, false, false, true) => P::SwHardeningNeeded,
+        (false, false, false, false) => P::UpToDate,
     }
 }
 

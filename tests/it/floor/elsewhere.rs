@@ -30,6 +30,12 @@ pub const CODES: &[(Code, &str, &str)] = &[
     (TdxTcbInfoKind, TDX, UNPARSED),
     (TdxQeIdentityKind, TDX, UNPARSED),
     (TdxFmspcMismatch, TDX, "collateral_of_another_model_that_was_picked_refuses"),
+    // Bundles of other projects, which `verify bundle` recognises; none reaches the service.
+    (
+        BindingSchemeForeign,
+        "tests/it/combined.rs",
+        "a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alone",
+    ),
     // Evidence that the simulated vendors do not mint.
     (GpuIdentityMalformed, "src/verify/gpu/tests.rs", "the_identity_is_that_of_a_gpu_in_its_form"),
     (GpuSwitchUnsupported, "tests/it/gpu.rs", "switches_are_recognised_and_refused"),

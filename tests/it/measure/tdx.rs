@@ -154,3 +154,23 @@ agent_configured_by = "image"
     assert_eq!(faults(&rules, REAL[1].0), 0);
     assert!(faults(&rules, OTHER) > 0);
 }
+
+/// An agent that ran in the measured guest left its records, which rules pass over, and of which the next request adds
+/// one.
+#[test]
+fn an_agents_records_are_no_reference() {
+    let scratch = crate::scratch::Scratch::new("measure-records");
+    let names = ["workload", "claviger-gpu-evidence", "configuration"];
+    let mut log = claviger::sim::intel::RuntimeLog::default();
+    log.events.extend(names.map(|name| claviger::sim::intel::RuntimeEvent::new(name, &[7; 48])));
+    let file = scratch.write("runtime.json", &log.json());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+    command.args(["measure", "tdx", "--format", "json", "--event-log"]).arg(&file);
+    let output = command.output().unwrap();
+    let set = values(&output);
+    let places: Vec<_> =
+        set.events.iter().map(|event| (event.position, event.description.as_str())).collect();
+    assert_eq!(places, [(0, "runtime event `workload`"), (1, "runtime event `configuration`")]);
+    assert_eq!(set.rtmr3, None, "no guest has it again");
+    assert!(text(&output.stdout).contains("records of GPU evidence"));
+}

@@ -184,11 +184,31 @@ fn relaunch_is_advised_only_where_launch_is_outdated_and_now_is_not() {
                 (O, T | SW) => A,
                 (O, C | CSW) => AC,
                 (OC, _) if cured => AC,
-                _ => launch,
+                // Intel's rule; where they differ, what is wrong now counts beside it.
+                _ if launch == current || current == T => launch,
+                _ => continue,
             };
             assert_eq!(relaunch(launch, current), expected, "{launch} then {current}");
         }
     }
+}
+
+#[test]
+fn a_td_is_no_better_than_its_module_is_now() {
+    for launch in [T, SW, C, CSW] {
+        for current in LEVELS {
+            let expected = match (launch, current) {
+                (_, R) => R,
+                (C | CSW, O) | (_, OC) => OC,
+                (_, O) => O,
+                (SW, C | CSW) | (C, SW | CSW) | (CSW, _) | (_, CSW) => CSW,
+                (T, now) => now,
+                (_, _) => launch,
+            };
+            assert_eq!(relaunch(launch, current), expected, "{launch} then {current}");
+        }
+    }
+    assert_eq!((relaunch(O, OC), relaunch(OC, O)), (OC, OC));
 }
 
 #[test]
@@ -369,6 +389,7 @@ fn launch_and_now_are_judged_each_with_its_module() {
     assert_eq!(status(&info, &identity, &at(5, 5)), Ok(T));
     assert_eq!(status(&info, &identity, &at(3, 5)), Ok(A));
     assert_eq!(status(&info, &identity, &at(3, 3)), Ok(O));
+    assert_eq!(status(&info, &identity, &at(5, 3)), Ok(O));
     assert_eq!(status(&info, &identity, &at(1, 5)), Err("tdx_tcb_revoked"));
     assert_eq!(status(&info, &identity, &at(5, 1)), Err("tdx_tcb_revoked"));
     assert_eq!(status(&info, &identity, &at(0, 5)), Err("tdx_module_tcb_not_supported"));
