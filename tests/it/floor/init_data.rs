@@ -152,7 +152,8 @@ fn init_data_that_no_rule_reads_may_be_sent() {
 fn a_check_of_init_data_stands_with_the_cpu_and_only_where_some_were_sent() {
     use claviger::verify::{Subject, Verifier};
     use claviger::wire::{CheckName, Outcome as Came};
-    for (base, made) in [(Plan::by_init_data as fn() -> Plan, true), (Plan::in_order, false)] {
+    let bases: [(fn() -> Plan, bool); 2] = [(Plan::by_init_data, true), (Plan::in_order, false)];
+    for (base, made) in bases {
         let mut plan = base();
         let bundle = plan.send();
         let given = plan.endorsements();
