@@ -20,7 +20,7 @@ pub mod run;
 pub mod url;
 
 pub use clock::{Clock, SystemClock};
-pub use config::{Config, Overrides};
+pub use config::{Config, Origin, Overrides};
 pub use devices::{DeviceError, Devices, Extension};
 pub use error::Error;
 pub use outcome::{Delivered, Denial, Outcome};

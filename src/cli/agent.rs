@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Status, complain, lockdown};
-use crate::agent::Overrides;
+use crate::agent::{Origin, Overrides};
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
 /// Gets the keys of this guest: challenge, evidence, attest, check, open, deliver.
@@ -14,8 +14,12 @@ use crate::wire::ids::{Audience, KeyId, TenantId};
 #[derive(Args)]
 pub struct Agent {
     /// The agent's configuration file.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "init_data")]
+    config: Option<PathBuf>,
+    /// The init data that this guest was launched with: the configuration is read from its `claviger-agent.toml`, and
+    /// the document is sent as it is. The measured image must have compared its digest with HOST_DATA or MRCONFIGID.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "service", "tenant", "keys", "audience"])]
+    init_data: Option<PathBuf>,
     /// Address of the service, in place of the configured one.
     #[arg(long, value_name = "URL")]
     service: Option<String>,
@@ -51,7 +55,7 @@ impl Agent {
         #[cfg(feature = "sim")]
         if let Some(socket) = &self.simulated_machine {
             let mut devices = super::simulate::Remote::connect(socket)?;
-            let status = crate::agent::run::main_with(&self.config, &self.overrides(), &mut devices);
+            let status = crate::agent::run::main_with(self.origin()?, &self.overrides(), &mut devices);
             return Ok(match status {
                 0 => Status::Good,
                 1 => Status::Refused,
@@ -60,11 +64,21 @@ impl Agent {
             });
         }
         // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
-        crate::agent::Config::load(&self.config, &self.overrides()).map_err(Failure::usage)?;
+        crate::agent::Config::read(self.origin()?, &self.overrides()).map_err(Failure::usage)?;
         Err(Failure::Usage(
             "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
                 .to_string(),
         ))
+    }
+
+    fn origin(&self) -> Result<Origin<'_>, Failure> {
+        match (&self.config, &self.init_data) {
+            (Some(file), None) => Ok(Origin::File(file)),
+            (None, Some(file)) => Ok(Origin::InitData(file)),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(Failure::usage("expected either --config or --init-data"))
+            }
+        }
     }
 
     fn overrides(&self) -> Overrides {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::agent;
 use super::catalogue::{Catalogue, Risk};
 use super::document::{Acceptable, Acceptance, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxPlatform};
 use super::error::Error;
@@ -300,6 +301,9 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
                 None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
             }
         }
+    }
+    if view.cpu.is_some() {
+        reasons.extend(agent::rules(&policy.binding, view));
     }
     reasons.extend(request(policy, view));
     warnings.extend(gpu::warnings(view));
