@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claviger::agent::error::Exit;
+use claviger::agent::system::Settings;
 use claviger::agent::url::ServiceUrl;
 use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Extension, Outcome, Overrides};
 use claviger::protocol::facts::{Facts, Switch};
@@ -102,6 +103,7 @@ impl<C: Cpu> Guest<C> {
             retries: 2,
             timeout_s: 20,
             save_bundle: None,
+            devices: Settings::default(),
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };
