@@ -22,6 +22,8 @@ mod expectations;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod guest;
 #[cfg(feature = "server")]
 mod identity;
 #[cfg(feature = "measure")]

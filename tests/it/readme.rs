@@ -136,10 +136,12 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
     std::fs::write(place("ca.pem"), anchor.cert.pem()).unwrap();
     let agent = configuration("`agent.toml`")
         .replace("/etc/claviger/ca.pem", &place("ca.pem"))
-        .replace("/etc/claviger/pins.json", &place("pins.json"));
+        .replace("/etc/claviger/pins.json", &place("pins.json"))
+        .replace("/run/claviger", &place("nowhere"));
     std::fs::write(place("agent.toml"), agent).unwrap();
+    // The configuration is good; it stops at its folder, before it asks anybody.
     let output = claviger(&["agent", "--config", &place("agent.toml")]);
-    assert!(said(&output).contains("the configuration is good"), "{}", said(&output));
+    assert!(said(&output).contains("agent_folder_refused"), "{}", said(&output));
     assert_eq!(output.status.code(), Some(2));
 }
 
