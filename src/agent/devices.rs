@@ -10,8 +10,8 @@ use crate::wire::text::foreign;
 ///
 /// Contract: one collection at a time; the agent holds a lock on its run folder meanwhile, and an implementation may
 /// rely on it. Each call ends within a bound of its own and says `TimedOut` if the device does not answer; none
-/// retries. Nothing is remembered from call to call: facts are read and evidence is made anew each time, never
-/// taken from a record made at boot.
+/// retries, but where an interface's own protocol asks for it. Nothing is remembered from call to call: facts are read
+/// and evidence is made anew each time, never taken from a record made at boot.
 pub trait Devices {
     /// Reads what NVML, PCI and the container runtime show now.
     ///

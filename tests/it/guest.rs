@@ -1,5 +1,5 @@
-//! The agent's real devices, driven by a library in the place of NVML, by one in the place of the kernel's interfaces to
-//! a confidential VM, and by a tree in the place of sysfs: the real command against a real service, with simulated
+//! The agent's real devices, driven by a library in the place of NVML, by one in the place of the kernel's interfaces
+//! to a confidential VM, and by a tree in the place of sysfs: the real command against a real service, with simulated
 //! vendors.
 //!
 //! Both libraries stand in `tests/guest`, know nothing, and ask the test for every answer.
@@ -102,12 +102,12 @@ struct Guest {
 impl Guest {
     fn snp(name: &str) -> Self {
         let machine = Machine::new(&LIVE, 1).unwrap();
-        Self::on(Self::stage(name, POLICY), name, machine, Cpu::Snp)
+        Self::on(Self::stage(name, POLICY), name, machine, |cpu| Cpu::Snp(Box::new(cpu)))
     }
 
     fn tdx(name: &str) -> Self {
         let machine = Machine::tdx(&LIVE, 1).unwrap();
-        Self::on(Self::stage(name, POLICY), name, machine, Cpu::Tdx)
+        Self::on(Self::stage(name, POLICY), name, machine, |cpu| Cpu::Tdx(Box::new(cpu)))
     }
 
     fn stage(name: &str, policy: &str) -> Stage {
@@ -188,7 +188,8 @@ impl Guest {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let output = command.output().unwrap();
         let ran = Ran { guest: self, output };
-        assert_eq!(self.kernel().left(), 0, "a folder is left in configfs: {ran:?}");
+        let hangs = self.kernel().hangs.is_some();
+        assert_eq!(self.kernel().left(), usize::from(hangs), "a folder is left in configfs: {ran:?}");
         ran
     }
 }
@@ -264,22 +265,3 @@ impl Ran<'_> {
         self.nothing();
     }
 }
-
-/// The certificate table of an SNP guest's host: rows of GUID, offset and length, then what they point at.
-fn table(rows: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let (mut head, mut body) = (Vec::new(), Vec::new());
-    for (guid, content) in rows {
-        let offset = (rows.len() + 1) * 24 + body.len();
-        head.extend(hex::decode(guid.replace('-', "")).unwrap());
-        head.extend(u32::try_from(offset).unwrap().to_le_bytes());
-        head.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
-        body.extend(content);
-    }
-    head.extend([0; 24]);
-    [head, body].concat()
-}
-
-const VCEK: &str = "63da758d-e664-4564-adc5-f4b93be8accd";
-const ASK: &str = "4ab7b379-bbac-4fe4-a02f-05aef327c782";
-const ARK: &str = "c0b406a4-a803-4952-9743-3fb6014cd0ae";
-const CRL: &str = "92f81bc3-5811-4d3d-97ff-d19f88dc67ea";

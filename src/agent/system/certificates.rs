@@ -1,5 +1,5 @@
-//! The host's certificate table: the guest's own VEK and its chain. It is no evidence: whoever serves it can only fail to
-//! help, since the service checks these certificates like any others.
+//! The host's certificate table: the guest's own VEK and its chain. It is no evidence: whoever serves it can only fail
+//! to help, since the service checks these certificates like any others.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;

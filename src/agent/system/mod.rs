@@ -1,14 +1,15 @@
 //! The guest's real devices: NVML, the PCI bus, the kernel's report interfaces, event log and runtime register.
 //!
-//! Promise: each question has a deadline, nothing is remembered from one to the next, and what is not known is an error,
-//! never a guess. Lengths from a driver are bounded before they are believed. Absent on purpose: any verdict on what is
-//! found, and any reading of evidence.
+//! Promise: each question has a deadline, nothing is remembered from one to the next, and what is not known is an
+//! error, never a guess. Lengths from a driver are bounded before they are believed. Absent on purpose: any verdict on
+//! what is found, and any reading of evidence.
 
 mod bounded;
 pub mod certificates;
 mod container;
 mod ffi;
 mod files;
+mod ioctl;
 mod nvml;
 mod pci;
 mod runtime_log;

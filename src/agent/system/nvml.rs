@@ -280,14 +280,15 @@ fn protected(library: &Library, device: Device, confidential: Switch) -> Result<
     }
 }
 
-/// Counts processes with a compute context, clients of MPS among them, each once. The agent's own is none: it asks the
-/// driver, and computes nothing.
+/// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients of
+/// it. The agent's own is none: it asks the driver, and computes nothing.
 fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
     let own = std::process::id();
     let mut known = BTreeSet::new();
     // A process of another PID namespace has the number 0: any number of them may be behind it.
     let mut others: u32 = 0;
-    for running in [library.compute_processes(device)?, library.mps_processes(device)?] {
+    let clients = supported(library.mps_processes(device))?;
+    for running in [Some(library.compute_processes(device)?), clients].into_iter().flatten() {
         match running {
             Running::Listed(list) => {
                 others = others.saturating_add(list.iter().map(|pid| u32::from(*pid == 0)).sum());

@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::ffi::{self, SevAnswer};
+use super::ioctl::{self, SevAnswer};
 use super::{certificates, files};
 use crate::agent::devices::{DeviceError, Interface};
 use crate::protocol::message::{Bytes, CpuEvidence, CpuKind};
@@ -36,7 +36,7 @@ pub fn evidence(
     let opened = OpenOptions::new().read(true).write(true).open(device);
     let opened = opened.map_err(|error| files::wrong(SEV_GUEST, device, &error))?;
     let ask = |table_len: Option<usize>| {
-        patiently(deadline, || ffi::sev_report(opened.as_fd(), report_data, u32::from(level), table_len))
+        patiently(deadline, || ioctl::sev_report(opened.as_fd(), report_data, u32::from(level), table_len))
     };
     let mut answer = ask(Some(limits::SEV_TABLE_LEN_MAX));
     // A table that does not fit is done without: the service has these certificates too.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn answer(errno: Option<i32>, vmm: u64) -> SevAnswer {
-        let response = Box::new([0; ffi::SEV_RESPONSE_LEN]);
+        let response = Box::new([0; ioctl::SEV_RESPONSE_LEN]);
         SevAnswer { errno, exit_info: vmm << 32, response, table: Ok(Vec::new()) }
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_report_is_as_long_as_the_answer_says_and_has_room_for() {
         let response = |status: u32, len: u32| {
-            let mut response = vec![7; ffi::SEV_RESPONSE_LEN];
+            let mut response = vec![7; ioctl::SEV_RESPONSE_LEN];
             response[..4].copy_from_slice(&status.to_le_bytes());
             response[4..8].copy_from_slice(&len.to_le_bytes());
             response

@@ -35,7 +35,8 @@ pub fn evidence(
     Err(failed(format!("generation: {TRIES} requests that others wrote to")))
 }
 
-/// The folder of one request; it goes with this value, whatever came of the request.
+/// The folder of one request; it goes with this value, whatever came of the request. An agent that is killed meanwhile
+/// leaves it to the kernel, which keeps it until the guest ends: another agent's cannot be told from it.
 struct Request {
     folder: PathBuf,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -19,9 +20,12 @@ pub const GET_EXT_REPORT: u32 = 0xc020_5302;
 
 /// The CPU that the kernel runs on.
 pub enum Cpu {
-    Snp(SnpGuest),
-    Tdx(TdxGuest),
+    Snp(Box<SnpGuest>),
+    Tdx(Box<TdxGuest>),
 }
+
+/// Something that the kernel does wrong.
+pub type Fault = fn(&mut State);
 
 /// One folder of configfs-tsm.
 #[derive(Default)]
@@ -51,9 +55,12 @@ pub struct State {
     pub table: Vec<u8>,
     /// So many requests are written to by somebody else before their report is read.
     pub disturbed: u32,
-    /// Calls that are refused, by their ends, and why; files that hold something else, by the ends of their paths.
+    /// Calls that are refused, by their ends, and why.
     pub refused: Vec<(&'static str, i32)>,
+    /// Files that hold something else, by the ends of their paths.
     pub instead: Vec<(&'static str, Vec<u8>)>,
+    /// A call that is never answered, by its end. Its folder stays, since the process ends meanwhile.
+    pub hangs: Option<&'static str>,
     /// What the next requests on `/dev/sev-guest` answer instead of a report.
     pub sev: Vec<SevAnswer>,
     /// Every call, as `open r PATH`, and the numbers of requests on the device.
@@ -77,6 +84,7 @@ impl State {
             disturbed: 0,
             refused: Vec::new(),
             instead: Vec::new(),
+            hangs: None,
             sev: Vec::new(),
             calls: Vec::new(),
             reports: BTreeMap::new(),
@@ -199,6 +207,7 @@ impl State {
 pub struct Kernel {
     pub state: Arc<Mutex<State>>,
     socket: PathBuf,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -208,19 +217,24 @@ impl Kernel {
         let listener = UnixListener::bind(&socket).unwrap();
         let state = Arc::new(Mutex::new(state));
         let own = Arc::clone(&state);
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            let mut hanging = Vec::new();
             for stream in listener.incoming() {
-                if !answered(stream.unwrap(), &own) {
+                if ended.load(Ordering::SeqCst) {
                     return;
                 }
+                answered(stream.unwrap(), &own, &mut hanging);
             }
         });
-        Self { state, socket, thread: Some(thread) }
+        Self { state, socket, stop, thread: Some(thread) }
     }
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
         drop(UnixStream::connect(&self.socket));
         let ended = self.thread.take().unwrap().join();
         if !std::thread::panicking() {
@@ -229,25 +243,29 @@ impl Drop for Kernel {
     }
 }
 
-/// Answers one connection to its end, so that calls take effect in the order in which they are made; false where
-/// somebody connected and said nothing.
-fn answered(stream: UnixStream, state: &Mutex<State>) -> bool {
+/// Answers one connection to its end, so that calls take effect in the order in which they are made.
+fn answered(stream: UnixStream, state: &Mutex<State>, hanging: &mut Vec<UnixStream>) {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     if lines.read_line(&mut line).unwrap() == 0 {
-        return false;
+        // A process that ended before it had asked.
+        return;
     }
     let line = line.trim_end();
     let (verb, path) = line.rsplit_once(' ').unwrap();
     let mut held = state.lock().unwrap();
     held.calls.push(line.to_string());
+    if held.hangs.is_some_and(|end| line.ends_with(end)) {
+        hanging.push(stream);
+        return;
+    }
     let mut stream = stream;
     // Whoever asked may have been ended meanwhile.
-    let mut say = |bytes: &[u8]| stream.write_all(bytes).is_ok();
+    let mut say = |bytes: &[u8]| drop(stream.write_all(bytes));
     let refused = held.refused.iter().find(|(end, _)| line.ends_with(end)).map(|(_, errno)| *errno);
     if let Some(errno) = refused {
         say(&errno.to_le_bytes());
-        return true;
+        return;
     }
     let errno = |done: Result<(), i32>| done.err().unwrap_or(0).to_le_bytes();
     match verb {
@@ -263,7 +281,6 @@ fn answered(stream: UnixStream, state: &Mutex<State>) -> bool {
             let mut bytes = Vec::new();
             lines.read_to_end(&mut bytes).unwrap();
             state.lock().unwrap().write(path, &bytes);
-            true
         }
         "open rw" if held.has_sev_guest => {
             say(&[0; 4]);
@@ -274,9 +291,7 @@ fn answered(stream: UnixStream, state: &Mutex<State>) -> bool {
                 let answer = state.lock().unwrap().sev(number, &request[4..]);
                 say(&answer);
             }
-            true
         }
         _ => say(&libc::ENOENT.to_le_bytes()),
-    };
-    true
+    }
 }

@@ -1,5 +1,5 @@
-//! NVML and the PCI bus through the real code, in this process: what a library says is bounded, and what it does not say
-//! is an error.
+//! NVML and the PCI bus through the real code, in this process: what a library says is bounded, and what it does not
+//! say is an error.
 
 use claviger::agent::devices::Interface;
 use claviger::agent::system::{self, Places, Settings, certificates};
@@ -240,6 +240,12 @@ fn processes_are_counted_once_and_the_agents_own_is_none() {
     assert_eq!(count(vec![0, 0], vec![0]), 3, "nobody knows how many are behind the number 0");
     assert_eq!(count((1_000_000..1_000_256).collect(), Vec::new()), 256);
     assert_eq!(count((1_000_000..1_000_257).collect(), Vec::new()), 257);
+    // A driver that knows no MPS has no clients of it; one that does not know who computes says nothing.
+    let silent = |call| (call, 0, Answer::Status(NOT_SUPPORTED));
+    bench.nvml().instead = vec![silent("nvmlDeviceGetMPSComputeRunningProcesses_v3")];
+    assert!(bench.facts().is_ok());
+    bench.nvml().instead = vec![silent("nvmlDeviceGetComputeRunningProcesses_v3")];
+    failed(bench.facts(), "not supported (3)");
 }
 
 #[test]

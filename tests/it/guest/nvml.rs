@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -264,6 +265,7 @@ pub struct Library {
     pub path: PathBuf,
     pub state: Arc<Mutex<State>>,
     socket: PathBuf,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -276,11 +278,16 @@ impl Library {
         let listener = UnixListener::bind(&socket).unwrap();
         let state = Arc::new(Mutex::new(state));
         let own = Arc::clone(&state);
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut hanging = Vec::new();
             for stream in listener.incoming() {
+                if ended.load(Ordering::SeqCst) {
+                    return;
+                }
                 let mut stream = stream.unwrap();
-                let Some((call, input)) = asked(&mut stream) else { return };
+                let Some((call, input)) = asked(&mut stream) else { continue };
                 let answered = own.lock().unwrap().answer(&call, &input);
                 match answered {
                     Some((status, output)) => {
@@ -293,12 +300,13 @@ impl Library {
                 }
             }
         });
-        Self { path, state, socket, thread: Some(thread) }
+        Self { path, state, socket, stop, thread: Some(thread) }
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
         drop(UnixStream::connect(&self.socket));
         let ended = self.thread.take().unwrap().join();
         if !std::thread::panicking() {
@@ -307,7 +315,7 @@ impl Drop for Library {
     }
 }
 
-/// Reads a call; `None` where somebody connected and said nothing.
+/// Reads a call; `None` where a process ended before it had asked.
 fn asked(stream: &mut UnixStream) -> Option<(String, Vec<u8>)> {
     let mut field = || {
         let mut len = [0; 4];

@@ -5,9 +5,9 @@ use claviger::protocol::message::AttestRequest;
 use claviger::sim::intel::RuntimeEvent;
 use claviger::wire::text::from_base64url;
 
-use super::kernel::{GET_EXT_REPORT, RTMR3, SEV_GUEST, SevAnswer};
+use super::kernel::{Fault, GET_EXT_REPORT, RTMR3, SEV_GUEST, SevAnswer};
 use super::*;
-use crate::scratch::pem;
+use crate::scratch::{ARK, ASK, CRL, VCEK, certificate_table, pem};
 
 const UNAVAILABLE: &str = "agent_device_unavailable";
 const WRITE_RTMR3: &str = "open w /sys/devices/virtual/misc/tdx_guest/measurements/rtmr3:sha384";
@@ -49,7 +49,7 @@ fn the_hosts_certificates_go_along() {
     let mut padded = vcek.clone();
     padded.resize(4096, 0);
     let rows = [(ARK, pem(&ark).into_bytes()), (CRL, vec![1]), (ASK, pem(&ask).into_bytes()), (VCEK, padded)];
-    guest.kernel().table = table(&rows);
+    guest.kernel().table = certificate_table(&rows);
     guest.run().delivered();
     let sent = request(&guest).evidence.unwrap().cpu.endorsements;
     assert_eq!(sent.into_iter().map(|sent| sent.0).collect::<Vec<_>>(), [vcek, ask, ark]);
@@ -87,7 +87,7 @@ fn a_request_that_others_write_to_is_made_anew_a_few_times() {
 
 #[test]
 fn a_kernel_that_gives_no_report_ends_the_request_and_is_asked_once() {
-    let faults: [(&str, fn(&mut kernel::State), &str); 6] = [
+    let faults: [(&str, Fault, &str); 6] = [
         ("tsm-io", |kernel| kernel.refused.push(("/outblob", libc::EIO)), "outblob: Input/output error"),
         ("tsm-empty", |kernel| kernel.instead.push(("/outblob", Vec::new())), "outblob: empty"),
         (
@@ -109,6 +109,15 @@ fn a_kernel_that_gives_no_report_ends_the_request_and_is_asked_once() {
         guest.run().stopped(UNAVAILABLE, &["configfs-tsm failed", words]);
         assert_eq!(guest.kernel().called("mkdir"), 1, "{name}");
     }
+}
+
+/// The kernel waits for the host as long as it likes; the agent does not.
+#[test]
+fn a_kernel_that_does_not_answer_is_given_up() {
+    let mut guest = Guest::snp("tsm-hangs");
+    guest.configure("device_timeout_s = 1");
+    guest.kernel().hangs = Some("/outblob");
+    guest.run().stopped(UNAVAILABLE, &["configfs-tsm gave no answer within 1 s"]);
 }
 
 #[test]
@@ -142,7 +151,7 @@ fn an_older_kernel_is_asked_through_sev_guest() {
     assert_eq!(EXTENDED, format!("ioctl {GET_EXT_REPORT:#x}"));
     let mut guest = older("sev", &[]);
     guest.configure("save_bundle = \"bundle.json\"");
-    guest.kernel().table = table(&[(ARK, LIVE.amd.ark_der().to_vec())]);
+    guest.kernel().table = certificate_table(&[(ARK, LIVE.amd.ark_der().to_vec())]);
     guest.run().delivered();
     assert_eq!(asked(&guest), (1, 0));
     assert_eq!(request(&guest).evidence.unwrap().cpu.endorsements.len(), 1);

@@ -10,6 +10,9 @@ const UNAVAILABLE: &str = "agent_device_unavailable";
 const CERTIFICATE: &str = "nvmlDeviceGetConfComputeGpuCertificate";
 const REPORT: &str = "nvmlDeviceGetConfComputeGpuAttestationReport";
 
+/// Something that becomes of a GPU.
+type Change = fn(&mut State);
+
 /// Lets the driver show something else from the start, and asserts the service's reasons.
 #[track_caller]
 fn denied(name: &str, change: impl FnOnce(&mut State), codes: &[&str]) {
@@ -218,7 +221,7 @@ fn another_gpu_after_collection_ends_the_request() {
 
 #[test]
 fn a_state_that_changes_after_collection_ends_the_request() {
-    let changes: [(&str, fn(&mut State)); 4] = [
+    let changes: [(&str, Change); 4] = [
         ("changed-mig", |nvml| nvml.gpu().mig = (0, 1)),
         ("changed-process", |nvml| nvml.gpu().compute = vec![4242]),
         ("changed-devtools", |nvml| nvml.devtools = 1),
