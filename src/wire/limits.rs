@@ -146,3 +146,6 @@ pub const PCI_FUNCTIONS_MAX: usize = 4096;
 pub const GPU_PROCESSES_MAX: usize = 256;
 /// MIG slices of one GPU. Those known have at most 7.
 pub const MIG_SLICES_MAX: u32 = 64;
+/// Devices that a container runtime lists by files: eight GPUs in seven slices each. With the variables that are looked
+/// for they fit into the hints of the facts.
+pub const MOUNTED_DEVICES_MAX: usize = 56;

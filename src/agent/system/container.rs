@@ -6,6 +6,7 @@ use std::path::Path;
 use super::files;
 use crate::agent::devices::{DeviceError, Interface};
 use crate::protocol::facts::Hint;
+use crate::wire::limits;
 
 /// Variables that tell of MIG and MPS. A list, not everything of NVIDIA's: its other variables can hold secrets.
 const VARIABLES: [&str; 8] = [
@@ -18,8 +19,6 @@ const VARIABLES: [&str; 8] = [
     "NVIDIA_MIG_CONFIG_DEVICES",
     "NVIDIA_MIG_MONITOR_DEVICES",
 ];
-/// Devices that are listed by files: as many as a node has, in the finest slices, and room for the variables.
-const MOUNTED_MAX: usize = 56;
 
 /// Returns `NVIDIA_VISIBLE_DEVICES`.
 pub fn visible_devices() -> Option<String> {
@@ -33,7 +32,7 @@ pub fn hints(mounted: &Path) -> Result<Vec<Hint>, DeviceError> {
     let hint = |name: &str, value: String| Hint { name: name.to_string(), value };
     let set = VARIABLES.iter().filter_map(|name| variable(name).map(|value| hint(name, value)));
     let mut hints: Vec<Hint> = set.collect();
-    let mut names = match files::names(Interface::Container, mounted, MOUNTED_MAX) {
+    let mut names = match files::names(Interface::Container, mounted, limits::MOUNTED_DEVICES_MAX) {
         Ok(names) => names,
         Err(DeviceError::Absent { .. }) => Vec::new(),
         Err(error) => return Err(error),

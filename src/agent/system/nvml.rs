@@ -280,8 +280,8 @@ fn protected(library: &Library, device: Device, confidential: Switch) -> Result<
     }
 }
 
-/// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients of
-/// it. The agent's own is none: it asks the driver, and computes nothing.
+/// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients
+/// of it. The agent's own is none: it asks the driver, and computes nothing.
 fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
     let own = std::process::id();
     let mut known = BTreeSet::new();

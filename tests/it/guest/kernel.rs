@@ -179,6 +179,8 @@ impl State {
         let level = u32::from_le_bytes(request[64..68].try_into().unwrap());
         let room = u32::from_le_bytes(request[104..108].try_into().unwrap());
         self.calls.push(format!("ioctl {number:#x}"));
+        // The kernel takes whole pages, four at most.
+        assert_eq!(room, if number == GET_EXT_REPORT { 4 * 4096 } else { 0 });
         let mut response = vec![0; 4000];
         let answer = match self.sev.is_empty() {
             true => {

@@ -298,6 +298,26 @@ fn a_bus_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
+fn lists_are_read_up_to_their_bounds() {
+    let mut bench = Bench::new(1);
+    let bus = bench.place.0.join("tree/sys/bus/pci/devices");
+    let mounted = bench.place.0.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    for number in 1..limits::PCI_FUNCTIONS_MAX {
+        fs::create_dir(bus.join(format!("{number}"))).unwrap();
+        fs::write(bus.join(format!("{number}/vendor")), "0x8086\n").unwrap();
+    }
+    (0..limits::MOUNTED_DEVICES_MAX).for_each(|n| fs::write(mounted.join(format!("GPU-{n}")), "").unwrap());
+    let facts = bench.facts().unwrap();
+    assert_eq!(facts.hints.len(), limits::MOUNTED_DEVICES_MAX);
+    assert!(Facts::parse(&facts.bytes().unwrap()).is_ok());
+    fs::write(mounted.join("GPU-more"), "").unwrap();
+    failed(bench.facts(), "mounted: more than 56 entries");
+    fs::create_dir(bus.join("more")).unwrap();
+    failed(bench.facts(), "devices: more than 4096 entries");
+}
+
+#[test]
 fn a_boot_log_is_read_up_to_its_bound_and_need_not_be_there() {
     let mut bench = Bench::new(1);
     assert_eq!(bench.devices.event_log(), Ok(None));

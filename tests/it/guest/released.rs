@@ -111,6 +111,16 @@ fn a_kernel_that_gives_no_report_ends_the_request_and_is_asked_once() {
     }
 }
 
+/// As long a report as the kernel can give goes to the service, which makes nothing of it.
+#[test]
+fn a_report_at_its_bound_is_sent() {
+    let guest = Guest::snp("tsm-most");
+    guest.kernel().instead.push(("/outblob", vec![1; 32 * 1024]));
+    let ran = guest.run();
+    assert_eq!((ran.output.status.code(), ran.key()), (Some(3), None));
+    assert_ne!(ran.status()["code"], UNAVAILABLE, "{ran:?}");
+}
+
 /// The kernel waits for the host as long as it likes; the agent does not.
 #[test]
 fn a_kernel_that_does_not_answer_is_given_up() {
