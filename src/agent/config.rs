@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 
 use super::error::Error;
+use super::system::{self, Settings};
 use super::url::ServiceUrl;
 use super::{check, deliver};
 use crate::protocol::head::Kem;
@@ -45,6 +46,9 @@ struct Document {
     timeout_s: Option<u32>,
     save_bundle: Option<PathBuf>,
     init_data: Option<PathBuf>,
+    nvml_library: Option<PathBuf>,
+    device_timeout_s: Option<u32>,
+    snp_privilege_level: Option<u8>,
     #[serde(default)]
     danger_keys_on_disk: bool,
     #[serde(default)]
@@ -97,6 +101,8 @@ pub struct Config {
     pub save_bundle: Option<PathBuf>,
     /// The init data of the guest's launch, sent verbatim.
     pub init_data: Option<Vec<u8>>,
+    /// How the guest's own devices are asked.
+    pub devices: Settings,
     pub danger_keys_on_disk: bool,
     pub danger_simulated_vendors: bool,
 }
@@ -145,7 +151,7 @@ impl Config {
                 "expected `pins` written out, and neither `pins_file` nor `init_data`: nothing pins a file";
             return Err(at(format!("{AGENT_CONFIGURATION}: {what}")));
         }
-        let paths = [&document.ca_file, &document.save_bundle].into_iter().flatten();
+        let paths = [&document.ca_file, &document.save_bundle, &document.nvml_library].into_iter().flatten();
         if let Some(named) =
             paths.chain([&document.out_dir, &document.run_dir]).find(|named| !named.is_absolute())
         {
@@ -211,6 +217,11 @@ impl Config {
             timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
             save_bundle: document.save_bundle.map(of_file),
             init_data,
+            devices: Settings {
+                nvml_library: document.nvml_library.map(of_file),
+                timeout_s: document.device_timeout_s.unwrap_or(system::TIMEOUT_S),
+                snp_privilege_level: document.snp_privilege_level,
+            },
             danger_keys_on_disk: document.danger_keys_on_disk,
             danger_simulated_vendors: document.danger_simulated_vendors,
         };
@@ -241,6 +252,13 @@ impl Config {
         }
         if !(1..=TIMEOUT_S_MAX).contains(&self.timeout_s) {
             return wrong("timeout_s", format!("expected 1 to {TIMEOUT_S_MAX} seconds"));
+        }
+        if !(1..=system::TIMEOUT_S_MAX).contains(&self.devices.timeout_s) {
+            return wrong("device_timeout_s", format!("expected 1 to {} seconds", system::TIMEOUT_S_MAX));
+        }
+        if self.devices.snp_privilege_level.is_some_and(|level| level > system::PRIVILEGE_LEVEL_MAX) {
+            let what = format!("expected 0 to {}", system::PRIVILEGE_LEVEL_MAX);
+            return wrong("snp_privilege_level", what);
         }
         if self.out_dir == self.run_dir {
             return wrong("run_dir", "expected another folder than `out_dir`".to_string());
@@ -331,6 +349,7 @@ mod tests {
     fn defaults_are_strict() {
         let config = load(&text("")).unwrap();
         assert_eq!((config.kem, config.retries, config.timeout_s), (Kem::XWing, RETRIES, TIMEOUT_S));
+        assert_eq!(config.devices, Settings::default());
         assert!(!config.danger_keys_on_disk && !config.danger_simulated_vendors);
     }
 
@@ -363,6 +382,17 @@ mod tests {
             ("danger_plaintext = true", "retries = 101\ndanger_plaintext = true", "retries"),
             ("danger_plaintext = true", "timeout_s = 0\ndanger_plaintext = true", "timeout_s"),
             ("danger_plaintext = true", "timeout_s = 301\ndanger_plaintext = true", "timeout_s"),
+            ("danger_plaintext = true", "device_timeout_s = 0\ndanger_plaintext = true", "device_timeout_s"),
+            (
+                "danger_plaintext = true",
+                "device_timeout_s = 301\ndanger_plaintext = true",
+                "device_timeout_s",
+            ),
+            (
+                "danger_plaintext = true",
+                "snp_privilege_level = 4\ndanger_plaintext = true",
+                "snp_privilege_level",
+            ),
             (&"03".repeat(32), &"02".repeat(32), "pins"),
         ] {
             let altered = text("").replacen(from, to, 1);
@@ -371,7 +401,15 @@ mod tests {
         }
         let sixteen = (0..16).map(|n| format!("\"k{n}\"")).collect::<Vec<_>>().join(",");
         assert!(load(&text("").replacen("\"model\"", &sixteen, 1)).is_ok());
-        for good in ["retries = 100", "timeout_s = 300", "timeout_s = 1"] {
+        for good in [
+            "retries = 100",
+            "timeout_s = 300",
+            "timeout_s = 1",
+            "device_timeout_s = 300",
+            "device_timeout_s = 1",
+            "snp_privilege_level = 0",
+            "snp_privilege_level = 3",
+        ] {
             assert!(load(&text(good)).is_ok(), "{good}");
         }
     }

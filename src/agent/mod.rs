@@ -17,6 +17,7 @@ pub mod folder;
 pub mod instance;
 pub mod outcome;
 pub mod run;
+pub mod system;
 pub mod url;
 
 pub use clock::{Clock, SystemClock};

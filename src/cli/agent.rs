@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Status, complain, lockdown};
-use crate::agent::{Origin, Overrides};
+use crate::agent::system::{Machine, Places};
+use crate::agent::{Config, Origin, Overrides, run};
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
 /// Gets the keys of this guest: challenge, evidence, attest, check, open, deliver.
@@ -55,20 +56,12 @@ impl Agent {
         #[cfg(feature = "sim")]
         if let Some(socket) = &self.simulated_machine {
             let mut devices = super::simulate::Remote::connect(socket)?;
-            let status = crate::agent::run::main_with(self.origin()?, &self.overrides(), &mut devices);
-            return Ok(match status {
-                0 => Status::Good,
-                1 => Status::Refused,
-                3 => Status::Undecided,
-                _ => Status::Usage,
-            });
+            return Ok(ended(run::main_with(self.origin()?, &self.overrides(), &mut devices)));
         }
-        // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
-        crate::agent::Config::read(self.origin()?, &self.overrides()).map_err(Failure::usage)?;
-        Err(Failure::Usage(
-            "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
-                .to_string(),
-        ))
+        let config = Config::read(self.origin()?, &self.overrides()).map_err(Failure::usage)?;
+        let machine = Machine::new(Places::default(), &config.devices, &config.run_dir);
+        let mut devices = machine.map_err(Failure::usage)?;
+        Ok(ended(run::main_with(self.origin()?, &self.overrides(), &mut devices)))
     }
 
     fn origin(&self) -> Result<Origin<'_>, Failure> {
@@ -91,5 +84,15 @@ impl Agent {
             run_dir: self.run_dir.clone(),
             retries: self.retries,
         }
+    }
+}
+
+/// Takes the exit status of a run for that of the command.
+fn ended(status: u8) -> Status {
+    match status {
+        0 => Status::Good,
+        1 => Status::Refused,
+        3 => Status::Undecided,
+        _ => Status::Usage,
     }
 }

@@ -137,3 +137,20 @@ pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
 /// Sets of collateral for one FMSPC that are looked at, newest first: the current one, the early one, and some that
 /// they replaced.
 pub const COLLATERAL_SETS_MAX: usize = 16;
+/// Bytes of a report, quote or certificate table from configfs-tsm: the kernel's own bound.
+pub const TSM_BLOB_LEN_MAX: usize = 32 * 1024;
+/// Bytes of the certificate table from `/dev/sev-guest`: the kernel takes no larger buffer, and whole pages alone.
+pub const SEV_TABLE_LEN_MAX: usize = 16 * 1024;
+/// Rows of the host's certificate table. Six are known.
+pub const SNP_TABLE_ROWS_MAX: usize = 16;
+/// Certificates that are taken from it: as many as a request may carry.
+pub const SNP_TABLE_CERTIFICATES_MAX: usize = 8;
+/// Functions on the PCI bus of a guest: four thousand virtual functions are no guest's.
+pub const PCI_FUNCTIONS_MAX: usize = 4096;
+/// Processes on one GPU that are listed; of more the number is told.
+pub const GPU_PROCESSES_MAX: usize = 256;
+/// MIG slices of one GPU. Those known have at most 7.
+pub const MIG_SLICES_MAX: u32 = 64;
+/// Devices that a container runtime lists by files: eight GPUs in seven slices each. With the variables that are looked
+/// for they fit into the hints of the facts.
+pub const MOUNTED_DEVICES_MAX: usize = 56;

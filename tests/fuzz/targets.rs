@@ -1,6 +1,7 @@
 //! What is fuzzed: one function for each parser of foreign bytes. It must not panic, and what it accepts must keep the
 //! bounds that callers rely on. The fuzzer and the mutation loop of the tests run the same functions.
 
+use claviger::agent::system::certificates;
 use claviger::endorse::gpu_chain::Chain;
 use claviger::endorse::pck::Pck;
 use claviger::endorse::qe_identity::QeIdentity;
@@ -27,9 +28,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "boot_log", run: boot_log },
     Target { name: "certificate", run: certificate },
+    Target { name: "certificate_table", run: certificate_table },
     Target { name: "collateral", run: collateral },
     Target { name: "crl", run: crl },
     Target { name: "firmware", run: firmware },
@@ -53,6 +55,12 @@ pub const TARGETS: [Target; 19] = [
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("the target is listed");
     (target.run)(bytes);
+}
+
+fn certificate_table(bytes: &[u8]) {
+    let Ok(certificates) = certificates::parse(bytes) else { return };
+    assert!(certificates.len() <= limits::SNP_TABLE_CERTIFICATES_MAX);
+    assert!(certificates.iter().all(|certificate| certificate.len() <= limits::CERTIFICATE_LEN_MAX));
 }
 
 fn firmware(bytes: &[u8]) {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claviger::agent::error::Exit;
+use claviger::agent::system::Settings;
 use claviger::agent::url::ServiceUrl;
 use claviger::agent::{
     self, Clock, Config, DeviceError, Devices, Error, Extension, Origin, Outcome, Overrides,
@@ -106,6 +107,7 @@ impl<C: Cpu> Guest<C> {
             timeout_s: 20,
             save_bundle: None,
             init_data: None,
+            devices: Settings::default(),
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };

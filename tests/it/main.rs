@@ -24,6 +24,8 @@ mod first_steps;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod guest;
 #[cfg(feature = "server")]
 mod identity;
 #[cfg(feature = "measure")]

@@ -18,6 +18,7 @@ use claviger::wire::Digest;
 use serde_json::Value;
 
 use super::measure::oracle::Image;
+use super::scratch::{ARK, ASK, CRL, VCEK, certificate_table, pem};
 use super::support::Plan;
 use super::support::init_data::document;
 
@@ -66,9 +67,10 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 19] = [
+    let parses: [(&str, Parses); 20] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
+        ("certificate_table", |bytes| claviger::agent::system::certificates::parse(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),
         ("crl", |bytes| Crl::from_bytes(bytes).is_ok()),
         ("firmware", |bytes| claviger::workbench::Firmware::parse(bytes).is_ok()),
@@ -150,6 +152,11 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             logs.into_iter().map(|log| BootLog { area_len: 0, ..log }.bytes()).collect()
         }
         "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
+        "certificate_table" => {
+            let amd = files().cpu;
+            let rows = [(CRL, amd.crl), (VCEK, amd.vek), (ASK, pem(&amd.ask).into_bytes()), (ARK, amd.ark)];
+            vec![certificate_table(&rows)]
+        }
         "collateral" => {
             let mut in_pem: Value = serde_json::from_slice(&collateral()).unwrap();
             for list in ["pck_crl", "root_ca_crl"] {

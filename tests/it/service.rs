@@ -64,7 +64,7 @@ pub const TENANT: &str = "demo";
 pub const KEY: &str = "demo/model";
 pub const AUDIENCE: &str = "https://demo.example";
 pub const POLICY: &str = include_str!("../../policies/simulator.toml");
-const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
+pub const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
 const ANCHORS: [&str; 5] = ["ark.der", "ask.der", "intel-root.der", "nvidia-device.der", "nvidia-rim.der"];
 
 /// Seconds that the test sets; service and store go by it.
@@ -318,9 +318,13 @@ impl Stage {
     }
 
     pub fn with_policy(name: &str, policy: &str) -> Self {
+        Self::of(name, policy, Vendors::shared().unwrap())
+    }
+
+    /// A service that trusts those vendors, at their time.
+    pub fn of(name: &str, policy: &str, vendors: &'static Vendors) -> Self {
         let runtime = Runtime::new().unwrap();
         let scratch = Scratch::new(name);
-        let vendors = Vendors::shared().unwrap();
         let dir = scratch.path().to_path_buf();
         let now_s = vendors.now.get();
         let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
