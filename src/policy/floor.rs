@@ -5,7 +5,6 @@
 
 mod cpu;
 mod gpu;
-mod handle;
 
 pub(super) use cpu::tcbs;
 pub use cpu::{snp, tdx};

@@ -1,5 +1,8 @@
 //! Facts: what the agent saw in its guest, and the CPU report commits to. Every field must be there.
 
+pub mod floor;
+mod handle;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
@@ -48,6 +51,17 @@ pub enum MultiGpu {
     ProtectedPcie,
 }
 
+impl MultiGpu {
+    /// Returns the word as facts write it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::NvlinkEncryption => "nvlink_encryption",
+            Self::ProtectedPcie => "protected_pcie",
+        }
+    }
+}
+
 /// A PCI function of vendor 10de.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +89,12 @@ impl PciFunction {
     /// Tells whether the function is a GPU: a display controller of any kind (03), or an accelerator (12).
     pub fn is_gpu(&self) -> bool {
         self.class.starts_with("03") || self.class.starts_with("12")
+    }
+
+    /// Tells whether the function computes or links GPUs, so that its device must send evidence. Other bridges (0680)
+    /// are NVSwitches, which one GPU does not have.
+    pub fn needs_evidence(&self) -> bool {
+        self.is_gpu() || self.class.starts_with("0680")
     }
 }
 

@@ -1,9 +1,9 @@
 //! The floor of the GPUs: one whole GPU in confidential mode, all of them shown, none shared.
 
-use super::handle;
 use crate::policy::reason::Reason;
 use crate::policy::view::GpuView;
-use crate::protocol::facts::{DeviceFacts, Facts, MultiGpu, PciFunction, Switch, Virtualization};
+use crate::protocol::facts::floor::{self as facts, Refusal};
+use crate::protocol::facts::{DeviceFacts, Facts};
 use crate::verify::Subject;
 use crate::verify::terms::{GpuMode, VbiosVersion};
 use crate::wire::Code;
@@ -20,33 +20,43 @@ pub struct GpuFloor {
 }
 
 /// Lists what no policy can lift about the GPUs and the facts stated with them.
-pub fn gpus(facts: &Facts, gpus: &[Option<GpuView>], floor: GpuFloor) -> Vec<Reason> {
+pub fn gpus(stated: &Facts, gpus: &[Option<GpuView>], floor: GpuFloor) -> Vec<Reason> {
     let mut reasons = counted(gpus, floor);
-    reasons.extend(system(facts));
-    reasons.extend(listed(facts));
-    reasons.extend(functions(facts, gpus));
+    let has_evidence = |device: &DeviceFacts| gpus.iter().flatten().any(|gpu| gpu.pdi == Some(device.pdi));
+    let system = [
+        facts::modes(stated.confidential, stated.devtools, stated.multi_gpu),
+        facts::container(stated.visible_devices.as_deref(), &stated.hints),
+        facts::listed(&stated.devices),
+        facts::functions(&stated.pci_functions, &stated.devices, has_evidence),
+    ];
+    reasons.extend(told(system.concat(), stated, gpus));
+    if stated.devices.len() != gpus.len() {
+        let reason = Reason::new(Subject::Request, Code::FactsDisagreeCount);
+        reasons.push(reason.expected(gpus.len()).actual(stated.devices.len()));
+    }
     for (at, gpu) in gpus.iter().enumerate() {
         if let Some(gpu) = gpu {
             reasons.extend(mode(Subject::Gpu(at), gpu));
-            reasons.extend(agree(Subject::Gpu(at), gpu, facts));
+            reasons.extend(agree(Subject::Gpu(at), gpu, stated));
         }
     }
-    for device in &facts.devices {
-        reasons.extend(device_state(subject(device, gpus), device, floor));
+    let of_device = facts::Stated {
+        allow_virtualization_none: floor.allow_virtualization_none,
+        first_release: floor.first_release,
+    };
+    for (at, device) in stated.devices.iter().enumerate() {
+        reasons.extend(told(facts::device(at, device, of_device), stated, gpus));
     }
     reasons
 }
 
 /// Counts the evidence: none, too much, too little, one device twice.
 pub(super) fn counted(gpus: &[Option<GpuView>], floor: GpuFloor) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    let given = gpus.len();
-    if gpus.is_empty() {
-        reasons.push(Reason::new(Subject::Request, Code::GpuEvidenceMissing).expected(floor.count).actual(0));
-    } else if u32::try_from(given) != Ok(floor.count) {
-        reasons
-            .push(Reason::new(Subject::Request, Code::GpuCountMismatch).expected(floor.count).actual(given));
-    }
+    let count = facts::counted(gpus.len(), Some(floor.count));
+    let reason = |refusal: Refusal| {
+        Reason::new(Subject::Request, refusal.code).expected(refusal.expected).actual(refusal.actual)
+    };
+    let mut reasons: Vec<Reason> = count.map(reason).into_iter().collect();
     // The identity comes from the verified chain; what the guest calls its devices is not asked.
     let pdis: Vec<_> = gpus.iter().map(|gpu| gpu.as_ref().and_then(|gpu| gpu.pdi)).collect();
     for (at, pdi) in pdis.iter().enumerate() {
@@ -60,130 +70,16 @@ pub(super) fn counted(gpus: &[Option<GpuView>], floor: GpuFloor) -> Vec<Reason> 
     reasons
 }
 
-/// Finds the place of a device's evidence, for telling.
-fn subject(device: &DeviceFacts, gpus: &[Option<GpuView>]) -> Subject {
-    gpus.iter()
-        .position(|gpu| gpu.as_ref().is_some_and(|gpu| gpu.pdi == Some(device.pdi)))
-        .map_or(Subject::Request, Subject::Gpu)
-}
-
-/// State of the whole system, and what the container runtime betrays.
-fn system(facts: &Facts) -> Vec<Reason> {
-    let reason = |code| Reason::new(Subject::Request, code);
-    let mut reasons = Vec::new();
-    if facts.confidential != Switch::On {
-        reasons.push(reason(Code::GpuConfidentialOff).expected("on").actual("off"));
-    }
-    if facts.devtools != Switch::Off {
-        reasons.push(reason(Code::GpuDevtools).expected("off").actual("on"));
-    }
-    match facts.multi_gpu {
-        MultiGpu::None => {}
-        MultiGpu::NvlinkEncryption => {
-            reasons.push(reason(Code::GpuMultiMode).expected("none").actual("nvlink_encryption"));
-        }
-        MultiGpu::ProtectedPcie => {
-            reasons.push(reason(Code::GpuMultiMode).expected("none").actual("protected_pcie"));
-        }
-    }
-    if let Some(value) = &facts.visible_devices
-        && let Some(code) = handle::visible_devices(value)
-    {
-        let actual = format!("NVIDIA_VISIBLE_DEVICES {}", foreign(value));
-        reasons.push(reason(code).expected("whole GPUs").actual(actual));
-    }
-    for hint in &facts.hints {
-        if let Some(code) = handle::hint(hint) {
-            let actual = format!("{} {}", foreign(&hint.name), foreign(&hint.value));
-            reasons.push(reason(code).expected("no sign of sharing").actual(actual));
-        }
-    }
-    reasons
-}
-
-/// The facts' own list: no device twice, as many as there is evidence for is said in `functions` and `agree`.
-fn listed(facts: &Facts) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    for (at, device) in facts.devices.iter().enumerate() {
-        let same = |other: &DeviceFacts| {
-            other.pdi == device.pdi || other.uuid == device.uuid || other.pci_address == device.pci_address
+/// Takes over what facts alone refuse. A device is told by the place of its evidence, where it sent any.
+fn told(refusals: Vec<Refusal>, facts: &Facts, gpus: &[Option<GpuView>]) -> impl Iterator<Item = Reason> {
+    refusals.into_iter().map(|refusal| {
+        let device = refusal.device.and_then(|at| facts.devices.get(at));
+        let place = |device: &DeviceFacts| {
+            gpus.iter().position(|gpu| gpu.as_ref().is_some_and(|gpu| gpu.pdi == Some(device.pdi)))
         };
-        if facts.devices.iter().take(at).any(same) {
-            let reason = Reason::new(Subject::Request, Code::GpuDuplicateDevice);
-            reasons.push(reason.expected("each device once").actual(format!(
-                "{} {}",
-                device.pdi,
-                foreign(&device.uuid)
-            )));
-        }
-    }
-    reasons
-}
-
-/// Every NVIDIA function that computes or links GPUs must be one whose evidence was sent.
-fn functions(facts: &Facts, gpus: &[Option<GpuView>]) -> Vec<Reason> {
-    let reason = |code, function: &PciFunction| {
-        Reason::new(Subject::Request, code).actual(format!(
-            "{} class {}",
-            foreign(&function.address),
-            foreign(&function.class)
-        ))
-    };
-    let mut reasons = Vec::new();
-    for (at, function) in facts.pci_functions.iter().enumerate() {
-        if !is_address(&function.address) || !is_class(&function.class) {
-            reasons
-                .push(reason(Code::FactsDisagreePci, function).expected("dddd:bb:dd.f and six hex digits"));
-            continue;
-        }
-        if facts.pci_functions.iter().take(at).any(|earlier| earlier.address == function.address) {
-            reasons.push(reason(Code::FactsDisagreePci, function).expected("each function once"));
-        }
-        // Other bridges (0680) are NVSwitches, which one GPU does not have.
-        if !function.is_gpu() && !function.class.starts_with("0680") {
-            continue;
-        }
-        let shown = facts.devices.iter().any(|device| {
-            device.pci_address == function.address
-                && gpus.iter().flatten().any(|gpu| gpu.pdi == Some(device.pdi))
-        });
-        if !shown {
-            let expected = "evidence and facts of the device on this function";
-            reasons.push(reason(Code::GpuFunctionWithoutEvidence, function).expected(expected));
-        }
-    }
-    for device in &facts.devices {
-        let on_bus = |function: &PciFunction| function.address == device.pci_address && function.is_gpu();
-        if !facts.pci_functions.iter().any(on_bus) {
-            reasons.push(
-                Reason::new(subject(device, gpus), Code::FactsDisagreePci)
-                    .expected("the GPU's own PCI function")
-                    .actual(foreign(&device.pci_address)),
-            );
-        }
-    }
-    if facts.devices.len() != gpus.len() {
-        reasons.push(
-            Reason::new(Subject::Request, Code::FactsDisagreeCount)
-                .expected(gpus.len())
-                .actual(facts.devices.len()),
-        );
-    }
-    reasons
-}
-
-fn is_address(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() == 12
-        && bytes.iter().enumerate().all(|(at, byte)| match at {
-            4 | 7 => *byte == b':',
-            10 => *byte == b'.',
-            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
-        })
-}
-
-fn is_class(text: &str) -> bool {
-    text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        let subject = device.and_then(place).map_or(Subject::Request, Subject::Gpu);
+        Reason::new(subject, refusal.code).expected(refusal.expected).actual(refusal.actual)
+    })
 }
 
 /// The mode that the signed signs name. Whole nodes are known and not built.
@@ -218,45 +114,6 @@ fn agree(subject: Subject, gpu: &GpuView, facts: &Facts) -> Vec<Reason> {
     if gpu.vbios.is_none() || device.vbios_version.parse::<VbiosVersion>().ok() != gpu.vbios {
         let expected = gpu.vbios.map(|version| version.to_string());
         reasons.push(differs(Code::FactsDisagreeVbios, expected, &device.vbios_version));
-    }
-    reasons
-}
-
-/// State of one device: whole, confidential, passed through, and with nobody on it before the first release.
-fn device_state(subject: Subject, device: &DeviceFacts, floor: GpuFloor) -> Vec<Reason> {
-    let reason = |code| Reason::new(subject, code);
-    let mut reasons = Vec::new();
-    if device.mig_current != Switch::Off {
-        reasons.push(reason(Code::GpuMigEnabled).expected("off").actual("on"));
-    }
-    if device.mig_pending != Switch::Off {
-        reasons.push(reason(Code::GpuMigPending).expected("off").actual("on"));
-    }
-    if device.mig_instances != 0 {
-        reasons.push(reason(Code::GpuMigInstance).expected(0).actual(device.mig_instances));
-    }
-    if let Some(code) = handle::uuid(&device.uuid) {
-        reasons.push(reason(code).expected("`GPU-` and a uuid").actual(foreign(&device.uuid)));
-    }
-    let virtualization = match device.virtualization {
-        Virtualization::Passthrough => None,
-        Virtualization::None if floor.allow_virtualization_none => None,
-        Virtualization::None => Some(Code::GpuVirtualizationNone),
-        Virtualization::Vgpu => Some(Code::GpuVgpu),
-        Virtualization::HostVgpu | Virtualization::HostVsga => Some(Code::GpuHostVirtualization),
-    };
-    if let Some(code) = virtualization {
-        let expected = Virtualization::Passthrough.text();
-        reasons.push(reason(code).expected(expected).actual(device.virtualization.text()));
-    }
-    if device.confidential != Switch::On {
-        reasons.push(reason(Code::GpuConfidentialOff).expected("on").actual("off"));
-    }
-    if device.devtools != Switch::Off {
-        reasons.push(reason(Code::GpuDevtools).expected("off").actual("on"));
-    }
-    if floor.first_release && device.compute_processes != 0 {
-        reasons.push(reason(Code::GpuProcessPresent).expected(0).actual(device.compute_processes));
     }
     reasons
 }

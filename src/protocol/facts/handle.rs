@@ -1,6 +1,6 @@
 //! Device handles and container-runtime hints: signs that a guest or container was given a share of a GPU.
 
-use crate::protocol::facts::Hint;
+use super::Hint;
 use crate::wire::Code;
 
 /// The form of a UUID that NVML gives, behind `GPU-`: hex digits and dashes.
