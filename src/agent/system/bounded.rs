@@ -76,7 +76,13 @@ impl<T: Send + 'static> Bounded<T> {
                 answer
             }
             Err(RecvTimeoutError::Timeout) => Err(late),
-            Err(RecvTimeoutError::Disconnected) => Err(ended()),
+            Err(RecvTimeoutError::Disconnected) => {
+                // The call took its thread with it; a next one is told so, and not that it is late.
+                while !self.worker.is_finished() {
+                    std::thread::yield_now();
+                }
+                Err(ended())
+            }
         }
     }
 }
