@@ -99,7 +99,8 @@ impl Machine {
     /// Errors: `Failed`, if the system gives no threads.
     pub fn new(mut places: Places, settings: &Settings, run_dir: &Path) -> Result<Self, DeviceError> {
         if let Some(library) = &settings.nvml_library {
-            places.nvml = library.into();
+            // The loader looks elsewhere for a name that stands in no folder.
+            places.nvml = Path::new(".").join(library).into();
         }
         let kernel = Kernel {
             tsm: places.tsm.clone(),
