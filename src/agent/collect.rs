@@ -157,7 +157,9 @@ pub fn unchanged(before: &Facts, after: &Facts, operation: Operation) -> Result<
 }
 
 /// Refuses evidence that nobody asked for: a binding that cannot pass a nonce leaves it at zero.
-fn fresh(gpu: &GpuEvidence) -> Result<(), Error> {
+///
+/// Errors: `NonceZero`; `Device` for a report that ends before its nonce.
+pub fn fresh(gpu: &GpuEvidence) -> Result<(), Error> {
     match gpu.report.get(GPU_NONCE) {
         Some(nonce) => not_zero(nonce, "the nonce in a GPU's report"),
         None => {

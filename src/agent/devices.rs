@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::protocol::facts::Facts;
+use crate::protocol::facts::{DeviceFacts, Facts, Hint, MultiGpu, PciFunction, Switch};
 use crate::protocol::message::{CpuEvidence, GpuEvidence};
 use crate::wire::text::foreign;
 
@@ -47,6 +47,123 @@ pub trait Devices {
     ///
     /// Errors: `DeviceError`.
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError>;
+}
+
+/// What `claviger doctor` asks beside: each part by itself, so that one that is missing hides no other.
+///
+/// Contract: that of `Devices`; and nothing is changed that outlives the call.
+pub trait Inspect: Devices {
+    /// Reads the facts, part by part.
+    fn parts(&mut self) -> Parts;
+
+    /// Tells over which interface CPU evidence is asked for.
+    ///
+    /// Errors: `DeviceError`.
+    fn report_interface(&mut self) -> Result<ReportInterface, DeviceError>;
+
+    /// Tells whether RTMR3 can be extended, without extending it.
+    ///
+    /// Errors: `DeviceError`.
+    fn register(&mut self) -> Result<Register, DeviceError>;
+}
+
+/// The facts by where they come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    pub functions: Result<Vec<PciFunction>, DeviceError>,
+    pub container: Result<Container, DeviceError>,
+    pub gpus: Result<Gpus, DeviceError>,
+}
+
+impl Parts {
+    /// Takes facts that come from one place apart.
+    pub fn of(facts: Result<Facts, DeviceError>) -> Self {
+        match facts {
+            Ok(facts) => {
+                let (visible_devices, hints) = (facts.visible_devices, facts.hints);
+                let gpus = Gpus {
+                    driver_version: facts.driver_version,
+                    confidential: facts.confidential,
+                    devtools: facts.devtools,
+                    multi_gpu: facts.multi_gpu,
+                    ready: facts.ready,
+                    devices: facts.devices,
+                };
+                let container = Container { visible_devices, hints };
+                Self { functions: Ok(facts.pci_functions), container: Ok(container), gpus: Ok(gpus) }
+            }
+            Err(error) => {
+                Self { functions: Err(error.clone()), container: Err(error.clone()), gpus: Err(error) }
+            }
+        }
+    }
+
+    /// Puts the facts together.
+    ///
+    /// Errors: that of the first part that is missing.
+    pub fn whole(self) -> Result<Facts, DeviceError> {
+        let (pci_functions, container, gpus) = (self.functions?, self.container?, self.gpus?);
+        Ok(Facts {
+            version: 1,
+            driver_version: gpus.driver_version,
+            pci_functions,
+            confidential: gpus.confidential,
+            devtools: gpus.devtools,
+            multi_gpu: gpus.multi_gpu,
+            ready: gpus.ready,
+            devices: gpus.devices,
+            visible_devices: container.visible_devices,
+            hints: container.hints,
+        })
+    }
+}
+
+/// What a container runtime leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    pub visible_devices: Option<String>,
+    pub hints: Vec<Hint>,
+}
+
+/// What NVML shows of the system and its GPUs, these in the order of their PCI addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpus {
+    pub driver_version: String,
+    pub confidential: Switch,
+    pub devtools: Switch,
+    pub multi_gpu: MultiGpu,
+    pub ready: Switch,
+    pub devices: Vec<DeviceFacts>,
+}
+
+/// Over what CPU evidence is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportInterface {
+    /// The least privileged level that an SNP guest's kernel lets ask, where it tells one.
+    ConfigfsTsm {
+        provider: String,
+        level_floor: Option<u64>,
+    },
+    SevGuest,
+    /// The socket of a simulated machine.
+    Simulated,
+}
+
+/// What could become of an event that is to be recorded in RTMR3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    /// This guest has none that the agent may read.
+    Absent,
+    /// It may be read and not extended.
+    Closed,
+    /// It holds what the agent's log does not tell of.
+    Foreign,
+    /// The agent's log has no room for another event.
+    Full,
+    /// It can be extended, and holds so many events of the agent's.
+    Open { events: usize },
+    /// Nothing tells without extending it.
+    Untold,
 }
 
 /// What became of an event that was to be recorded.

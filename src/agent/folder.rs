@@ -65,6 +65,43 @@ impl Folder {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(at(format!("cannot be made: {error}"))),
         }
+        let folder = Self::existing(path, access, allow_disk)?;
+        // Under the lock: whoever sweeps the folder would take the probe for something left behind.
+        let held = folder.lock()?;
+        folder.probe()?;
+        drop(held);
+        Ok(folder)
+    }
+
+    /// Tells whether `open` would take a folder, without making or writing anything; `None` for one that `open` would
+    /// make.
+    ///
+    /// Errors: as `open`.
+    pub fn look(path: &Path, access: Access, allow_disk: bool) -> Result<Option<Self>, Error> {
+        match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => {
+                let parent = path.parent().unwrap_or(Path::new(""));
+                // What stands above may be a link.
+                let above = Self::existing(&parent.join("."), Access::Shared, allow_disk);
+                above.and_then(|above| above.looked()).map(|()| None).map_err(|error| match error {
+                    Error::Folder { what, .. } => Error::Folder {
+                        path: foreign(&path.to_string_lossy()),
+                        what: format!("cannot be made in the folder above it: {what}"),
+                    },
+                    other => other,
+                })
+            }
+            // Another error is told by the opening.
+            Ok(_) | Err(_) => {
+                let folder = Self::existing(path, access, allow_disk)?;
+                folder.looked()?;
+                Ok(Some(folder))
+            }
+        }
+    }
+
+    fn existing(path: &Path, access: Access, allow_disk: bool) -> Result<Self, Error> {
+        let at = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())
             .map_err(|error| at(format!("expected a folder that is no link: {error}")))?;
@@ -74,10 +111,6 @@ impl Folder {
         if !MEMORY.contains(&kind.f_type) && !allow_disk {
             return Err(at("expected tmpfs or ramfs; it may lie on a disk that others read".to_string()));
         }
-        // Under the lock: whoever sweeps the folder would take the probe for something left behind.
-        let held = folder.lock()?;
-        folder.probe()?;
-        drop(held);
         Ok(folder)
     }
 
@@ -91,6 +124,17 @@ impl Folder {
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(self.wrong("its lock", error)),
             }
+        }
+    }
+
+    /// Holds the folder if nobody else does.
+    ///
+    /// Errors: `Folder`.
+    pub fn try_lock(&self) -> Result<Option<Lock<'_>>, Error> {
+        match rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock(self))),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+            Err(error) => Err(self.wrong("its lock", error)),
         }
     }
 
@@ -180,6 +224,28 @@ impl Folder {
         let gone = self.unlink(&name);
         let made = rustix::fs::fstat(&made).map_err(|error| self.wrong("a file", error))?;
         gone?;
+        self.own(&made)
+    }
+
+    /// Shows the same by a file that never has a name, where the file system makes such; else asks for the right alone.
+    fn looked(&self) -> Result<(), Error> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.directory, ".", flags, Mode::from_raw_mode(0o600)) {
+            Ok(made) => {
+                let made = rustix::fs::fstat(&made).map_err(|error| self.wrong("a file", error))?;
+                self.own(&made)
+            }
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+                rustix::fs::accessat(&self.directory, ".", rights, AtFlags::EACCESS)
+                    .map_err(|error| self.wrong("a file", error))
+            }
+            Err(error) => Err(self.wrong("a file", error)),
+        }
+    }
+
+    /// Refuses a private folder that is not of the user whose file was made, or open to others.
+    fn own(&self, made: &Stat) -> Result<(), Error> {
         let own = rustix::fs::fstat(&self.directory).map_err(|error| self.wrong("its mode", error))?;
         if self.access == Access::Private && (own.st_mode & 0o077 != 0 || own.st_uid != made.st_uid) {
             return Err(Error::Folder {
@@ -311,6 +377,37 @@ mod tests {
             let scratch = Scratch::new(memory);
             assert!(Folder::open(&scratch.0.join("x"), Access::Private, false).is_ok());
         }
+    }
+
+    #[test]
+    fn a_look_says_what_opening_would_say_and_makes_nothing() {
+        let scratch = Scratch::new(&disk());
+        let path = scratch.0.join("run");
+        let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
+        let looked = |access| Folder::look(&path, access, true).map(|folder| folder.is_some());
+        assert_eq!(looked(Access::Private), Ok(false));
+        assert_eq!(names(&scratch.0), 0);
+        let above = Folder::look(&scratch.0.join("none/run"), Access::Private, true).unwrap_err();
+        assert!(above.to_string().contains("cannot be made"), "{above}");
+        drop(Folder::open(&path, Access::Private, true).unwrap());
+        assert_eq!(looked(Access::Private), Ok(true));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
+        let refused = Folder::open(&path, Access::Private, true).unwrap_err();
+        assert_eq!(looked(Access::Private), Err(refused));
+        assert_eq!((looked(Access::Shared), names(&path)), (Ok(true), 0));
+        symlink(&path, scratch.0.join("link")).unwrap();
+        assert!(Folder::look(&scratch.0.join("link"), Access::Shared, true).is_err());
+    }
+
+    #[test]
+    fn a_folder_that_somebody_holds_is_not_held_twice() {
+        let scratch = Scratch::new(&disk());
+        let open = || Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        let (first, second) = (open(), open());
+        let held = first.try_lock().unwrap().unwrap();
+        assert!(second.try_lock().unwrap().is_none());
+        drop(held);
+        assert!(second.try_lock().unwrap().is_some());
     }
 
     #[test]

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::print::print;
 use super::{Failure, Status, clock, complain, files, roots};
-use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
+use crate::agent::devices::{
+    DeviceError, Devices, Extension, Inspect, Interface, Parts, Register, ReportInterface,
+};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::sim::{Cpu, Machine, SimDevices, Vendors};
@@ -256,6 +258,21 @@ impl Devices for Remote {
             Answer::Done => Ok(()),
             _ => Err(other(Interface::Nvml)),
         }
+    }
+}
+
+impl Inspect for Remote {
+    fn parts(&mut self) -> Parts {
+        Parts::of(self.facts())
+    }
+
+    fn report_interface(&mut self) -> Result<ReportInterface, DeviceError> {
+        Ok(ReportInterface::Simulated)
+    }
+
+    /// The machine knows one way to tell: to extend it.
+    fn register(&mut self) -> Result<Register, DeviceError> {
+        Ok(Register::Untold)
     }
 }
 

@@ -24,8 +24,10 @@ use bounded::Bounded;
 use nvml::Nvml;
 use runtime_log::RuntimeLog;
 
-use super::devices::{DeviceError, Devices, Extension, Interface};
-use crate::protocol::facts::Facts;
+use super::devices::{
+    Container, DeviceError, Devices, Extension, Gpus, Inspect, Interface, Parts, Register, ReportInterface,
+};
+use crate::protocol::facts::{Facts, PciFunction};
 use crate::protocol::message::{Bytes, CpuEvidence, CpuKind, GpuEvidence};
 use crate::wire::limits;
 
@@ -126,23 +128,40 @@ impl Machine {
     }
 }
 
+impl Machine {
+    fn functions(&mut self) -> Result<Vec<PciFunction>, DeviceError> {
+        self.shown.call(Interface::Pci, |places, _| pci::functions(&places.pci))
+    }
+
+    fn container(&mut self) -> Result<Container, DeviceError> {
+        let hints = self.shown.call(Interface::Container, |places, _| container::hints(&places.mounted))?;
+        Ok(Container { visible_devices: container::visible_devices(), hints })
+    }
+
+    fn gpus(&mut self) -> Result<Gpus, DeviceError> {
+        self.nvml.call(Interface::Nvml, |nvml, _| nvml.shown())
+    }
+}
+
+impl Inspect for Machine {
+    fn parts(&mut self) -> Parts {
+        Parts { functions: self.functions(), container: self.container(), gpus: self.gpus() }
+    }
+
+    fn report_interface(&mut self) -> Result<ReportInterface, DeviceError> {
+        self.cpu.call(Interface::ConfigfsTsm, |kernel, _| kernel.interface())
+    }
+
+    fn register(&mut self) -> Result<Register, DeviceError> {
+        self.cpu.call(Interface::RuntimeRegister, |kernel, _| kernel.runtime.examined())
+    }
+}
+
 impl Devices for Machine {
     fn facts(&mut self) -> Result<Facts, DeviceError> {
-        let pci_functions = self.shown.call(Interface::Pci, |places, _| pci::functions(&places.pci))?;
-        let hints = self.shown.call(Interface::Container, |places, _| container::hints(&places.mounted))?;
-        let gpus = self.nvml.call(Interface::Nvml, |nvml, _| nvml.shown())?;
-        Ok(Facts {
-            version: 1,
-            driver_version: gpus.driver_version,
-            pci_functions,
-            confidential: gpus.confidential,
-            devtools: gpus.devtools,
-            multi_gpu: gpus.multi_gpu,
-            ready: gpus.ready,
-            devices: gpus.devices,
-            visible_devices: container::visible_devices(),
-            hints,
-        })
+        // The first that is missing ends it.
+        let (functions, container) = (self.functions()?, self.container()?);
+        Parts { functions: Ok(functions), container: Ok(container), gpus: self.gpus() }.whole()
     }
 
     fn gpu_evidence(&mut self, nonce: &[u8; 32]) -> Result<Vec<GpuEvidence>, DeviceError> {
@@ -187,6 +206,18 @@ struct Kernel {
 }
 
 impl Kernel {
+    /// Tells what `evidence` would ask.
+    fn interface(&self) -> Result<ReportInterface, DeviceError> {
+        match tsm::interface(&self.tsm) {
+            Err(DeviceError::Absent { interface, what }) => match sev_guest::opened(&self.sev_guest) {
+                Ok(_) => Ok(ReportInterface::SevGuest),
+                Err(DeviceError::Absent { .. }) => Err(DeviceError::Absent { interface, what }),
+                Err(error) => Err(error),
+            },
+            other => other,
+        }
+    }
+
     fn evidence(&self, report_data: &[u8; 64], deadline: Instant) -> Result<CpuEvidence, DeviceError> {
         let mut evidence = match tsm::evidence(&self.tsm, report_data, self.level) {
             Err(DeviceError::Absent { interface, what }) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use super::ffi::{self, Device, Fault, Library, Running};
-use crate::agent::devices::{DeviceError, Interface};
+use crate::agent::devices::{DeviceError, Gpus, Interface};
 use crate::protocol::facts::{DeviceFacts, MultiGpu, Switch, Virtualization};
 use crate::protocol::message::GpuEvidence;
 use crate::wire::ids::Pdi;
@@ -14,17 +14,6 @@ use crate::wire::limits;
 const PRODUCTION: u32 = 2;
 /// Architectures of which no part has MIG: Kepler to Turing, and Ada.
 const WITHOUT_MIG: [u32; 6] = [2, 3, 4, 5, 6, 8];
-
-/// What NVML shows of the system and its GPUs, these in the order of their PCI addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    pub driver_version: String,
-    pub confidential: Switch,
-    pub devtools: Switch,
-    pub multi_gpu: MultiGpu,
-    pub ready: Switch,
-    pub devices: Vec<DeviceFacts>,
-}
 
 /// The driver's library. It stays open between calls, since closing it can tear the driver's session with the GPU down;
 /// after an error it is opened anew. Nothing that it said is kept.
@@ -43,11 +32,11 @@ impl Nvml {
     /// Reads the state of the system and of every GPU.
     ///
     /// Errors: `Absent`, `Failed`.
-    pub fn shown(&mut self) -> Result<Shown, DeviceError> {
+    pub fn shown(&mut self) -> Result<Gpus, DeviceError> {
         self.with(|library| {
             let (confidential, devtools, multi_gpu) = system(library)?;
             let devices = ordered(library)?.into_iter();
-            Ok(Shown {
+            Ok(Gpus {
                 driver_version: library.driver_version()?,
                 confidential,
                 devtools,

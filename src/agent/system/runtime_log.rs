@@ -5,14 +5,15 @@
 //! next start a log whose last event is not in the register yet, and takes it back. A register that the log does not
 //! give was extended by somebody else: nothing is recorded then, and no log is sent, since it would be false.
 
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::files;
-use crate::agent::devices::{DeviceError, Extension, Interface};
-use crate::wire::runtime_event::{self, RUNTIME_EVENT_TYPE, RUNTIME_REGISTER};
+use crate::agent::devices::{DeviceError, Extension, Interface, Register};
+use crate::wire::runtime_event::{self, GPU_EVIDENCE_EVENT, RUNTIME_EVENT_TYPE, RUNTIME_REGISTER};
 use crate::wire::{Digest, crypto, limits};
 
 const REGISTER: Interface = Interface::RuntimeRegister;
@@ -62,14 +63,7 @@ impl RuntimeLog {
         let Some(events) = self.events(&boot, &before)? else { return Ok(Extension::Unable) };
         let digest = runtime_event::digest(name, payload);
         let after = extended(&before, &digest);
-        let added = Event {
-            imr: RUNTIME_REGISTER,
-            event_type: RUNTIME_EVENT_TYPE,
-            digest,
-            event: name.to_string(),
-            event_payload: hex::encode(payload),
-        };
-        let log = [events.clone(), vec![added]].concat();
+        let log = next(&events, name, payload);
         if bytes(&log)?.len() > limits::RUNTIME_LOG_LEN_MAX {
             return Ok(Extension::Unable);
         }
@@ -96,6 +90,27 @@ impl RuntimeLog {
         let Some(value) = self.value()? else { return Ok(None) };
         let events = self.events(&self.boot()?, &value)?;
         events.map(|events| bytes(&events)).transpose()
+    }
+
+    /// Tells what would become of an event, and extends nothing.
+    ///
+    /// Errors: `Failed`.
+    pub fn examined(&self) -> Result<Register, DeviceError> {
+        let Some(value) = self.value()? else { return Ok(Register::Absent) };
+        let Some(events) = self.events(&self.boot()?, &value)? else { return Ok(Register::Foreign) };
+        // An event of the name and length of the agent's own.
+        let next = next(&events, GPU_EVIDENCE_EVENT, &[0; 48]);
+        if bytes(&next)?.len() > limits::RUNTIME_LOG_LEN_MAX {
+            return Ok(Register::Full);
+        }
+        // To open it is to be allowed to write, and writes nothing.
+        match OpenOptions::new().write(true).open(&self.register) {
+            Ok(_) => Ok(Register::Open { events: events.len() }),
+            Err(error) => match error.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Ok(Register::Closed),
+                _ => Err(files::wrong(REGISTER, &self.register, &error)),
+            },
+        }
     }
 
     /// Reads the register; `None` if there is none that this agent may read.
@@ -148,6 +163,18 @@ fn replayed(events: &[Event]) -> [u8; 48] {
 
 fn extended(register: &[u8; 48], digest: &Digest<48>) -> [u8; 48] {
     *crypto::sha384(&[register, digest.bytes()]).bytes()
+}
+
+/// Returns the log with one event more.
+fn next(events: &[Event], name: &str, payload: &[u8]) -> Vec<Event> {
+    let added = Event {
+        imr: RUNTIME_REGISTER,
+        event_type: RUNTIME_EVENT_TYPE,
+        digest: runtime_event::digest(name, payload),
+        event: name.to_string(),
+        event_payload: hex::encode(payload),
+    };
+    [events, &[added]].concat()
 }
 
 fn failed(what: String) -> DeviceError {
@@ -212,12 +239,27 @@ mod tests {
         };
         let full = padded(most + 1);
         let scratch = Scratch::of(&full);
+        assert_eq!(scratch.0.examined(), Ok(Register::Full));
         assert_eq!(scratch.0.record("event", b"x"), Ok(Extension::Unable));
         assert_eq!(scratch.0.value(), Ok(Some(replayed(&full))), "nothing was written");
         assert_eq!(scratch.0.shown(), Ok(Some(bytes(&full).unwrap())), "what is there is still sent");
         // One byte less, and it is tried: a file that is no register then holds something else.
         let scratch = Scratch::of(&padded(most));
         assert!(matches!(scratch.0.record("event", b"x"), Err(DeviceError::Failed { .. })));
+    }
+
+    #[test]
+    fn what_could_be_recorded_is_told_and_not_recorded() {
+        let scratch = Scratch::new();
+        assert_eq!(scratch.0.examined(), Ok(Register::Absent));
+        let events = ["first", "second", "third"].map(|name| event(name, b"x"));
+        let scratch = Scratch::of(&events);
+        let state = || (scratch.0.value(), std::fs::read(scratch.0.folder.join(FILE)).unwrap());
+        let before = state();
+        assert_eq!(scratch.0.examined(), Ok(Register::Open { events: 3 }));
+        assert_eq!(state(), before);
+        std::fs::write(&scratch.0.register, replayed(&events[..1])).unwrap();
+        assert_eq!(scratch.0.examined(), Ok(Register::Foreign));
     }
 
     #[test]

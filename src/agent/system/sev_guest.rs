@@ -1,6 +1,6 @@
 //! `/dev/sev-guest`: reports of an SNP guest whose kernel has no configfs-tsm.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,8 +33,7 @@ pub fn evidence(
     level: u8,
     deadline: Instant,
 ) -> Result<CpuEvidence, DeviceError> {
-    let opened = OpenOptions::new().read(true).write(true).open(device);
-    let opened = opened.map_err(|error| files::wrong(SEV_GUEST, device, &error))?;
+    let opened = opened(device)?;
     let ask = |table_len: Option<usize>| {
         patiently(deadline, || ioctl::sev_report(opened.as_fd(), report_data, u32::from(level), table_len))
     };
@@ -51,6 +50,14 @@ pub fn evidence(
     let report = report(&answer.response[..]).map_err(failed)?;
     let own = certificates::parse(answer.table.as_deref().unwrap_or_default()).map_err(failed)?;
     Ok(CpuEvidence::without_logs(CpuKind::Snp, report, own.into_iter().map(Bytes).collect()))
+}
+
+/// Opens the device; nothing is asked.
+///
+/// Errors: `Absent` without the device; `Failed`.
+pub fn opened(device: &Path) -> Result<File, DeviceError> {
+    let opened = OpenOptions::new().read(true).write(true).open(device);
+    opened.map_err(|error| files::wrong(SEV_GUEST, device, &error))
 }
 
 fn patiently(deadline: Instant, mut ask: impl FnMut() -> SevAnswer) -> SevAnswer {

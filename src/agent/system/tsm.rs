@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{certificates, files};
-use crate::agent::devices::{DeviceError, Interface};
+use crate::agent::devices::{DeviceError, Interface, ReportInterface};
 use crate::protocol::message::{Bytes, CpuEvidence, CpuKind};
 use crate::wire::{crypto, limits};
 
@@ -33,6 +33,21 @@ pub fn evidence(
         }
     }
     Err(failed(format!("generation: {TRIES} requests that others wrote to")))
+}
+
+/// Tells what stands behind the interface; the folder that it takes to see it is gone afterwards.
+///
+/// Errors: `Absent` without the interface; `Failed`.
+pub fn interface(reports: &Path) -> Result<ReportInterface, DeviceError> {
+    let request = Request::new(reports)?;
+    let provider = request.word("provider")?;
+    let level_floor = match request.number("privlevel_floor") {
+        Ok(level) => Some(level),
+        // Other providers, and older kernels, have no levels.
+        Err(DeviceError::Absent { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(ReportInterface::ConfigfsTsm { provider, level_floor })
 }
 
 /// The folder of one request; it goes with this value, whatever came of the request. An agent that is killed meanwhile
