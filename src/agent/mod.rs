@@ -12,6 +12,7 @@ pub mod collect;
 pub mod config;
 pub mod deliver;
 pub mod devices;
+pub mod doctor;
 pub mod error;
 pub mod folder;
 pub mod instance;

@@ -23,6 +23,8 @@ mod clock;
 mod config;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod demo;
+#[cfg(feature = "agent")]
+mod doctor;
 #[cfg(any(feature = "verifier", feature = "agent"))]
 mod documents;
 #[cfg(any(feature = "verifier", feature = "agent"))]
@@ -134,6 +136,9 @@ enum Command {
     /// See it work: the real service, a guest that gets its key, guests that are refused. Needs no hardware.
     #[cfg(all(feature = "server", feature = "sim"))]
     Demo(demo::Demo),
+    /// Look at this guest before it asks: what is there, what is missing, what the service would refuse.
+    #[cfg(feature = "agent")]
+    Doctor(doctor::Doctor),
     /// Tell what a code means and what to do about it.
     #[cfg(any(feature = "verifier", feature = "agent"))]
     Explain(explain::Explain),
@@ -190,6 +195,8 @@ pub fn run() -> ExitCode {
         Command::Catalogue(show) => show.run(),
         #[cfg(all(feature = "server", feature = "sim"))]
         Command::Demo(demo) => demo.run(),
+        #[cfg(feature = "agent")]
+        Command::Doctor(doctor) => doctor.run(),
         #[cfg(any(feature = "verifier", feature = "agent"))]
         Command::Explain(explain) => explain.run(),
         #[cfg(feature = "server")]

@@ -1,10 +1,9 @@
 //! How results are shown: JSON for programs, a page for people.
 
-use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use super::print::print;
+pub use super::print::{Format, print};
 use super::{Failure, Status, documents};
 use crate::policy::Reason;
 use crate::policy::appraise::Appraisal;
@@ -12,15 +11,6 @@ use crate::policy::appraise::Status as AppraisalStatus;
 use crate::verify::Subject;
 use crate::verify::verdict::{Verdict, most_telling};
 use crate::wire::{Check, CheckName, Checks, Code, Outcome};
-
-/// The forms of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A page for people.
-    Text,
-    /// One JSON document.
-    Json,
-}
 
 /// The result of judging one piece of evidence.
 pub struct Judged {

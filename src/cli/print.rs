@@ -2,9 +2,20 @@
 
 use std::io::{self, Write as _};
 
+use clap::ValueEnum;
+
 use super::Failure;
 #[cfg(feature = "server")]
 use super::{Status, complain};
+
+/// The forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A page for people.
+    Text,
+    /// One JSON document.
+    Json,
+}
 
 /// Writes text to the standard output. A reader that went away (`| head`) is no fault: the exit status still tells.
 ///

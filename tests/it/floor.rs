@@ -11,6 +11,7 @@ use crate::support::{Change, Outcome, Plan, Verdict, judged, live, replayed};
 
 mod binding;
 mod cpu;
+mod doctor;
 mod elsewhere;
 mod facts;
 mod gpu;

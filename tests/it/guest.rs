@@ -4,6 +4,7 @@
 //!
 //! Both libraries stand in `tests/guest`, know nothing, and ask the test for every answer.
 
+mod doctor;
 mod kernel;
 mod library;
 mod nvml;
@@ -167,8 +168,8 @@ impl Guest {
         self.more.push('\n');
     }
 
-    /// Runs `claviger agent` once.
-    fn run(&self) -> Ran<'_> {
+    /// Writes the agent's configuration, and prepares a command in this guest.
+    fn command(&self, name: &str) -> Command {
         let config = format!(
             "{}danger_plaintext = true\ndanger_simulated_vendors = true\ndanger_keys_on_disk = true\n\
              pins_file = \"pins.json\"\ntenant = \"{TENANT}\"\nkeys = [\"{KEY}\"]\naudience = \"{AUDIENCE}\"\n\
@@ -177,7 +178,7 @@ impl Guest {
         );
         fs::write(self.place.0.join("agent.toml"), config).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
-        command.args(["agent", "--config"]).arg(self.place.0.join("agent.toml"));
+        command.arg(name);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("NVIDIA_") || name.to_string_lossy().starts_with("CUDA_") {
                 command.env_remove(name);
@@ -186,7 +187,13 @@ impl Guest {
         command.env("LD_PRELOAD", built("fake_system.c", &[]));
         command.env("CLAVIGER_FAKE_SYSTEM", &self.place.0);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        let output = command.output().unwrap();
+        command
+    }
+
+    /// Runs `claviger agent` once.
+    fn run(&self) -> Ran<'_> {
+        let mut command = self.command("agent");
+        let output = command.arg("--config").arg(self.place.0.join("agent.toml")).output().unwrap();
         let ran = Ran { guest: self, output };
         let hangs = self.kernel().hangs.is_some();
         assert_eq!(self.kernel().left(), usize::from(hangs), "a folder is left in configfs: {ran:?}");

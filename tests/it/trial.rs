@@ -91,6 +91,10 @@ fn played(cpu: &str) -> (Value, String) {
     let guest = listening["fields"]["guest"].as_str().unwrap();
     trial.0.write("trial-agent.toml", agent(guest).as_bytes());
     let machine = ["--simulated-machine", "machine/machine.sock"];
+    let looked = trial.says(&[&["doctor", "--config", "trial-agent.toml", "--ask"], &machine[..]].concat());
+    let looked = String::from_utf8(looked.stdout).unwrap();
+    assert!(looked.starts_with("SIMULATED") && looked.contains("challenge lives"), "{looked}");
+    assert!(!trial.path("out").exists() && !trial.path("run").exists(), "the look makes no folders");
     trial.says(&[&["agent", "--config", "trial-agent.toml"], &machine[..]].concat());
     let verify = [
         &["verify", "bundle", "--bundle", "bundle.json", "--policy", "machine/policy.toml"][..],

@@ -282,7 +282,10 @@ fn answered(stream: UnixStream, state: &Mutex<State>, hanging: &mut Vec<UnixStre
             drop(held);
             let mut bytes = Vec::new();
             lines.read_to_end(&mut bytes).unwrap();
-            state.lock().unwrap().write(path, &bytes);
+            // What is only opened is not written.
+            if !bytes.is_empty() {
+                state.lock().unwrap().write(path, &bytes);
+            }
         }
         "open rw" if held.has_sev_guest => {
             say(&[0; 4]);
