@@ -171,3 +171,48 @@ fn conclusion(diagnosis: &Diagnosis) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Arguments, Command};
+    use crate::wire::Code;
+
+    /// Also in the build that has the agent alone.
+    #[test]
+    fn the_agents_build_has_the_command() {
+        let arguments = Arguments::try_parse_from(["claviger", "doctor", "--config", "agent.toml"]).unwrap();
+        assert!(matches!(arguments.command, Command::Doctor(Doctor { ask: false, .. })));
+        assert!(
+            Arguments::try_parse_from(["claviger", "doctor", "--config", "a", "--init-data", "b"]).is_err()
+        );
+    }
+
+    #[test]
+    fn the_service_is_not_asked_where_nobody_says_which() {
+        let Command::Doctor(doctor) =
+            Arguments::try_parse_from(["claviger", "doctor", "--ask"]).unwrap().command
+        else {
+            panic!("another command")
+        };
+        assert!(matches!(doctor.run(), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_does_not_hide_what_would_be_refused() {
+        let diagnosis = Diagnosis {
+            schema: doctor::SCHEMA,
+            outcome: Outcome::Misconfigured,
+            status: 2,
+            simulated: true,
+            codes: vec![Code::GpuDevtools],
+            sections: Vec::new(),
+            facts: None,
+            cannot_tell: doctor::CANNOT_TELL,
+        };
+        let page = page(&diagnosis);
+        assert!(page.starts_with("SIMULATED") && page.contains("would refuse (gpu_devtools)"), "{page}");
+    }
+}

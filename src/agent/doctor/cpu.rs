@@ -23,6 +23,7 @@ pub fn findings(devices: &mut impl Inspect, local: &Local, other_collects: bool)
         Err(error) => Finding::missing("interface", error),
     });
     let Ok(interface) = interface else { return findings };
+    findings.extend(privilege(&interface, local.privilege_level));
     // A report of a random number: nobody asked for it, and nobody can use it.
     let report = crypto::random().map_err(|error| error.to_string()).map(|data| devices.cpu_evidence(&data));
     let cpu = match report {
@@ -40,7 +41,6 @@ pub fn findings(devices: &mut impl Inspect, local: &Local, other_collects: bool)
     findings.push(report_finding(&cpu));
     match cpu.kind {
         CpuKind::Snp | CpuKind::AzureSnp => {
-            findings.push(privilege(&interface, local.privilege_level));
             findings.push(certificates(cpu.endorsements.len()));
         }
         CpuKind::Tdx | CpuKind::AzureTdx => {
@@ -68,20 +68,24 @@ fn report_finding(cpu: &CpuEvidence) -> Finding {
     Finding::ok("report", format!("{name} of {} bytes over random data", cpu.report.len()))
 }
 
-fn privilege(interface: &ReportInterface, level: Option<u8>) -> Finding {
-    let asked = match level {
-        Some(level) => format!("{level}, as configured"),
-        None => "the kernel's own, 0".to_string(),
-    };
+/// Tells at which level an SNP guest asks; `None` where there are no levels, or none is told.
+fn privilege(interface: &ReportInterface, level: Option<u8>) -> Option<Finding> {
+    let (name, asked) = ("privilege_level", level.unwrap_or(0));
+    let whose = if level.is_some() { "as configured" } else { "the kernel's own" };
     let floor = match interface {
-        ReportInterface::ConfigfsTsm { level_floor: Some(floor), .. } => {
-            format!("; this kernel gives {floor} and above")
-        }
-        ReportInterface::ConfigfsTsm { level_floor: None, .. }
-        | ReportInterface::SevGuest
-        | ReportInterface::Simulated => String::new(),
+        ReportInterface::ConfigfsTsm { level_floor, .. } => (*level_floor)?,
+        ReportInterface::SevGuest => return Some(Finding::ok(name, format!("VMPL {asked}, {whose}"))),
+        ReportInterface::Simulated => return None,
     };
-    Finding::ok("privilege_level", format!("VMPL {asked}{floor}"))
+    let what = format!("VMPL {asked}, {whose}; this kernel gives {floor} and above");
+    Some(match (u64::from(asked) < floor, level) {
+        (false, _) => Finding::ok(name, what),
+        (true, None) => Finding::note(name, format!("{what}: set snp_privilege_level")),
+        (true, Some(_)) => {
+            let reasons = vec![Reason::of(Code::AgentConfigInvalid)];
+            Finding { reasons, ..Finding::new(name, State::Wrong, what) }
+        }
+    })
 }
 
 fn certificates(count: usize) -> Finding {

@@ -94,7 +94,7 @@ fn an_snp_guest_in_order_has_nothing_against_it_and_is_left_as_it_was() {
     looked.ready();
     looked.says("cpu", "interface", "ok", "configfs-tsm, provider `sev_guest`");
     looked.says("cpu", "report", "ok", "SEV-SNP report of 1184 bytes");
-    looked.says("cpu", "privilege_level", "ok", "VMPL the kernel's own, 0; this kernel gives 0 and above");
+    looked.says("cpu", "privilege_level", "ok", "VMPL 0, the kernel's own; this kernel gives 0 and above");
     looked.says("cpu", "certificates", "ok", "1 from the host");
     looked.says("gpu", "modes", "ok", "confidential computing on, DevTools off, multi-GPU mode none");
     looked.says("gpu", "gpu", "ok", "0000:01:00.0");
@@ -159,6 +159,19 @@ fn a_register_that_somebody_else_extended_would_be_refused() {
     looked.says("cpu", "runtime_register", "refused", "does not tell of");
     // Where no configuration says where the agent's log is, nobody can tell.
     guest.looked(&[]).says("cpu", "runtime_register", "note", "was extended");
+}
+
+#[test]
+fn a_privilege_level_that_the_kernel_does_not_give_is_told() {
+    let mut guest = Guest::snp("look-level");
+    guest.kernel().floor = 2;
+    let looked = guest.looked(CONFIGURED);
+    looked.says("cpu", "privilege_level", "note", "gives 2 and above: set snp_privilege_level");
+    guest.configure("snp_privilege_level = 1");
+    let looked = guest.looked(CONFIGURED);
+    assert_eq!(looked.status, 2);
+    looked.says("cpu", "privilege_level", "wrong", "VMPL 1, as configured; this kernel gives 2 and above");
+    looked.says("cpu", "report", "missing", "privlevel: expected 2 at least");
 }
 
 #[test]
