@@ -63,6 +63,8 @@ pub enum Status {
     Usage,
     /// Undecided or unavailable: try again.
     Undecided,
+    /// That of a command that ran on this one's behalf, or of the agent: the same four where they are its own.
+    Of(u8),
 }
 
 impl From<Status> for ExitCode {
@@ -72,6 +74,7 @@ impl From<Status> for ExitCode {
             Status::Refused => Self::from(1),
             Status::Usage => Self::from(2),
             Status::Undecided => Self::from(3),
+            Status::Of(status) => Self::from(status),
         }
     }
 }
@@ -121,7 +124,7 @@ Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; 
 enum Command {
     /// Get this guest's keys: the side that runs inside the confidential VM.
     #[cfg(feature = "agent")]
-    Agent(agent::Agent),
+    Agent(Box<agent::Agent>),
     /// Check the audit log without trusting the server.
     #[cfg(feature = "server")]
     #[command(subcommand)]
