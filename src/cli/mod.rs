@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 mod agent;
 #[cfg(feature = "server")]
 mod assemble;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "agent", feature = "server"))]
 mod audit;
 #[cfg(feature = "verifier")]
 mod catalogue;
@@ -41,6 +41,8 @@ mod operate;
 mod output;
 #[cfg(any(feature = "verifier", feature = "agent"))]
 mod print;
+#[cfg(any(feature = "agent", feature = "server"))]
+mod receipt;
 #[cfg(feature = "server")]
 mod remembered;
 #[cfg(feature = "server")]
@@ -125,8 +127,8 @@ enum Command {
     /// Get this guest's keys: the side that runs inside the confidential VM.
     #[cfg(feature = "agent")]
     Agent(Box<agent::Agent>),
-    /// Check the audit log without trusting the server.
-    #[cfg(feature = "server")]
+    /// Check the audit log, or a guest's receipt of it, without trusting the server.
+    #[cfg(any(feature = "agent", feature = "server"))]
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Show service classes, controls, residual risks and the support list.
@@ -185,7 +187,7 @@ pub fn run() -> ExitCode {
     let done = match arguments.command {
         #[cfg(feature = "agent")]
         Command::Agent(agent) => agent.run(),
-        #[cfg(feature = "server")]
+        #[cfg(any(feature = "agent", feature = "server"))]
         Command::Audit(audit) => audit.run(),
         #[cfg(feature = "verifier")]
         Command::Catalogue(show) => show.run(),

@@ -5,6 +5,7 @@ mod devices;
 mod life;
 mod places;
 mod process;
+mod receipts;
 mod service;
 mod tdx;
 
