@@ -226,7 +226,7 @@ impl<'a, D: Devices, C: Clock> Agent<'a, D, C> {
             let told = delivery.tell(outcome.status(clock.now()));
             match &outcome {
                 Outcome::Stopped { error, .. }
-                    if error.exit() == Exit::Undecided && attempts <= retries && !clock.told_to_end() =>
+                    if error.may_pass() && attempts <= retries && !clock.told_to_end() =>
                 {
                     match wait(attempts, error.retry_after_s()) {
                         Ok(duration) => pause(*clock, duration),

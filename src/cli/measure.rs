@@ -42,7 +42,7 @@ pub enum SetFormat {
     Text,
     /// The reference set as TOML.
     Toml,
-    /// The reference set as canonical JSON; its SHA-256 is the set's digest.
+    /// The reference set as canonical JSON; its SHA-256 without the member `created` is the set's digest.
     Json,
 }
 
@@ -120,6 +120,12 @@ fn page(set: &ReferenceSet, digest: Digest<32>) -> String {
     line(format!("in the policy, below [{section}]:"));
     for text in in_policy(&set.values) {
         line(format!("    {text}"));
+    }
+    if let Values::Tdx(tdx) = &set.values
+        && let Some(rtmr3) = tdx.rtmr3
+    {
+        line("below [cpu.tdx.workload], where it fixes the workload:".to_string());
+        line(format!("    rtmr3 = [\"{rtmr3}\"]"));
     }
     page
 }

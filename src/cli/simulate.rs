@@ -15,6 +15,7 @@ use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::sim::{Cpu, Machine, SimDevices, Vendors};
+use crate::wire::limits;
 
 /// The policy that names the image of every simulated machine.
 const POLICY: &str = include_str!("../../policies/simulator.toml");
@@ -34,7 +35,7 @@ pub struct Simulate {
     #[arg(long, value_enum, default_value_t = CpuChoice::Snp, value_name = "KIND")]
     cpu: CpuChoice,
     /// GPUs of the machine.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = gpus)]
     gpus: usize,
 }
 
@@ -86,6 +87,11 @@ impl Simulate {
     /// Writes what belongs to the machine, and answers for it.
     fn serve<C: Cpu>(&self, vendors: &Vendors, machine: Machine<C>) -> Result<Status, Failure> {
         let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
+        if self.dir.exists() {
+            let what =
+                "exists already; a machine is made in a new folder alone: remove this one, or name another";
+            return Err(Failure::at(&self.dir, what));
+        }
         for folder in [&self.dir, &anchors, &endorsements] {
             fs::create_dir(folder).map_err(|error| wrong(folder, &error))?;
         }
@@ -115,6 +121,11 @@ impl Simulate {
         }
         Ok(Status::Good)
     }
+}
+
+fn gpus(text: &str) -> Result<usize, String> {
+    let count = text.parse::<usize>().ok().filter(|count| (1..=limits::DEVICES_MAX).contains(count));
+    count.ok_or_else(|| format!("expected 1 to {} GPUs", limits::DEVICES_MAX))
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
@@ -172,7 +183,11 @@ impl Remote {
     ///
     /// Errors: `Failure::Usage` naming the socket.
     pub fn connect(socket: &Path) -> Result<Self, Failure> {
-        let stream = UnixStream::connect(socket).map_err(|error| wrong(socket, &error))?;
+        let stream = UnixStream::connect(socket).map_err(|error| {
+            let what =
+                "start `claviger simulate --dir DIR` and wait for `ready`; the socket is DIR/machine.sock";
+            Failure::at(socket, format!("{error}; {what}"))
+        })?;
         Ok(Self { lines: BufReader::new(stream) })
     }
 

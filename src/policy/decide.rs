@@ -6,12 +6,12 @@ use super::document::{Binding, Grade, LeaseTerms, Selector};
 use super::error::Error;
 use super::in_force::Rules;
 use super::reason::{self, Reason};
-use super::view::{CpuView, View};
+use super::view::View;
 use crate::identity::{Fresh, Freshness};
 use crate::verify::{Claims, Ended, Subject, Unverified, Verified};
 use crate::wire::code::Family;
 use crate::wire::ids::KeyId;
-use crate::wire::{CheckName, Code, Digest, Outcome, UnixSeconds};
+use crate::wire::{Code, Digest, Outcome, UnixSeconds};
 
 /// This transport key may have these tenant keys, under this policy.
 #[must_use]
@@ -232,7 +232,7 @@ pub fn refuse<F: Freshness>(
     let view = View::of(shown);
     let (appraised, appraisal) = weighed(rules, shown, &view, now);
     let warnings = appraisal.warnings().to_vec();
-    let unnamed = |reason: &Reason| is_unnamed(reason, &view, shown);
+    let unnamed = |reason: &Reason| appraise::is_unnamed(reason, &view, shown.checks());
     let (unavailable, appraised) = parted(appraised.into_iter().filter(|reason| !unnamed(reason)).collect());
     let mut reasons = listed(shown, Outcome::Fail);
     let mut missing = listed(shown, Outcome::Unknown);
@@ -297,29 +297,4 @@ fn add(list: &mut Vec<Reason>, more: Vec<Reason>) {
 /// Lists the checks that came out so.
 fn listed<F: Freshness>(claims: &Claims<F>, outcome: Outcome) -> Vec<Reason> {
     claims.checks_with(outcome).filter_map(|(subject, check)| Reason::of_check(subject, check)).collect()
-}
-
-/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
-/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
-/// one with it.
-fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>) -> bool {
-    let by_line = reason.code == Code::CombinationNotSupported;
-    match &view.cpu {
-        Some(CpuView::Snp(cpu)) => {
-            let no_chain = claims
-                .checks_with(Outcome::Unknown)
-                .any(|(subject, check)| subject == Subject::Cpu && check.name == CheckName::Chain);
-            let by_line =
-                by_line || [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing].contains(&reason.code);
-            let by_provider = reason.code == Code::SnpVlekProviderNotListed;
-            no_chain
-                && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
-        }
-        Some(CpuView::Tdx(cpu)) => {
-            let by_platform = by_line || reason.code == Code::TdxPpidNotListed;
-            let by_rating = reason.code == Code::TdxCollateralMissing;
-            (by_platform && cpu.pck.is_none()) || (by_rating && cpu.tcb.is_none())
-        }
-        None => false,
-    }
 }

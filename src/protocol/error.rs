@@ -45,7 +45,11 @@ impl std::fmt::Display for Error {
                 write!(f, "expected the event log {} of the head; {} was sent", shown(named), shown(sent))
             }
             Self::Json { document, what } => {
-                write!(f, "the {document} is not what the schema demands: {what}")
+                let (does, its) = match *document {
+                    "facts" | "pins" => ("do", "their"),
+                    _ => ("does", "its"),
+                };
+                write!(f, "the {document} {does} not fit {its} schema: {what}")
             }
             Self::Proof => f.write_str("the instance key did not sign this request"),
             Self::Receipt { what } => write!(f, "the receipt does not hold: {what}"),

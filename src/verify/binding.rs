@@ -24,17 +24,23 @@ const OUTSIDE_WINDOW: [Code; 2] = [Code::SnpCrlNotYetValid, Code::SnpCrlStale];
 #[derive(Debug)]
 pub struct Stranger {
     code: Code,
+    missing: Option<String>,
 }
 
 impl Stranger {
     /// Takes the code of what failed before a request could be read.
     pub fn of(code: Code) -> Self {
-        Self { code }
+        Self { code, missing: None }
     }
 
     /// Returns the code of the first thing that failed.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Says for the operator what was not at hand, where that was all.
+    pub fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 }
 
@@ -104,9 +110,9 @@ impl<F: Freshness> Caller<F> {
     /// Goes on only if nothing cheap failed. The service stops others here, before any certificate is looked at.
     pub fn plausible(self) -> Result<Self, Stranger> {
         match (&self.cpu, first_failure(&self.checks)) {
-            (_, Some(code @ Code::ProofInvalid)) => Err(Stranger { code }),
-            (Err(check), _) => Err(Stranger { code: check.code.unwrap_or(Code::ReportDataMismatch) }),
-            (Ok(_), Some(code)) => Err(Stranger { code }),
+            (_, Some(code @ Code::ProofInvalid)) => Err(Stranger::of(code)),
+            (Err(check), _) => Err(Stranger::of(check.code.unwrap_or(Code::ReportDataMismatch))),
+            (Ok(_), Some(code)) => Err(Stranger::of(code)),
             (Ok(_), None) => Ok(self),
         }
     }
@@ -125,7 +131,7 @@ impl<F: Freshness> Caller<F> {
                 let replayed;
                 (log, replayed) = Logged::of(&self.bundle.evidence().cpu, &quote.report.rtmr);
                 let part = tdx::assess(&verifier.roots, &verifier.warm, &given.intel, now, None, Ok(*quote))
-                    .map(Cpu::Tdx);
+                    .map(|tdx| Cpu::Tdx(Box::new(tdx)));
                 match replayed {
                     Some(check) => part.also(check),
                     None => part,
@@ -153,18 +159,20 @@ impl<F: Freshness> Guest<F> {
     /// From here on every check runs, so that all reasons show.
     pub fn genuine(self) -> Result<Self, Stranger> {
         if let Some(code) = first_failure(&self.checks) {
-            return Err(Stranger { code });
+            return Err(Stranger::of(code));
         }
         let made = [CheckName::Format, CheckName::Signature, CheckName::Chain]
             .map(|name| self.cpu.checks().named(name));
         let with = |outcome| made.iter().flatten().find(|check| check.outcome == outcome);
         if let Some(failed) = with(Outcome::Fail) {
-            return Err(Stranger { code: failed.code.unwrap_or(Code::ReportDataMismatch) });
+            return Err(Stranger::of(failed.code.unwrap_or(Code::ReportDataMismatch)));
         }
         // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
         if with(Outcome::Unknown).is_some() || made.contains(&None) {
             let code = first_failure(self.cpu.checks()).unwrap_or(Code::SnpVekMissing);
-            return Err(Stranger { code });
+            let mut open = self.cpu.checks().with(Outcome::Unknown).filter(|check| check.code == Some(code));
+            let missing = open.find_map(|check| check.expected.clone());
+            return Err(Stranger { code, missing });
         }
         Ok(self)
     }

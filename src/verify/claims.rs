@@ -15,7 +15,7 @@ use crate::wire::{Check, Checks, Digest, Outcome, crypto};
 #[derive(Clone, Debug)]
 pub enum Cpu {
     Snp(Snp),
-    Tdx(Tdx),
+    Tdx(Box<Tdx>),
 }
 
 impl Cpu {

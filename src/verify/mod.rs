@@ -22,6 +22,7 @@ pub mod terms;
 pub mod verdict;
 pub mod verifier;
 pub mod warm;
+mod window;
 
 pub use authentic::Authentic;
 pub use binding::{Caller, Ended, Guest, Stranger, Unverified, Verified};

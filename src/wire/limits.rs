@@ -134,5 +134,6 @@ pub const EVENTS_MAX: usize = 2048;
 pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
 pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
-/// Sets of collateral for one FMSPC that are looked at: the current one, the early one, and some that they replaced.
+/// Sets of collateral for one FMSPC that are looked at, newest first: the current one, the early one, and some that
+/// they replaced.
 pub const COLLATERAL_SETS_MAX: usize = 16;

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::protocol::facts::Switch;
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
 use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
+use claviger::sim::rim::{RimKind, RimOptions, reference_values};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
@@ -140,6 +141,9 @@ fn mint(scratch: &Scratch) {
     write("rim-root.der", vendors.nvidia.rim_root_der());
     write("vek.pem", pem(&files.cpu.vek).as_bytes());
     write("chain.pem", format!("{}{}", pem(&files.cpu.ask), pem(&files.cpu.ark)).as_bytes());
+    let other = reference_values(RimKind::Vbios, "96.00.5E.00.01");
+    let other = vendors.nvidia.rim(RimKind::Vbios, "96.00.5E.00.01", &other, &RimOptions::default()).unwrap();
+    write("vbios-other.swidtag", &other);
     let report = machine.cpu_report(REPORT_DATA).unwrap();
     write("report.bin", &report);
     write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
@@ -171,6 +175,7 @@ fn mint(scratch: &Scratch) {
     list("object.json", json!({ "evidence": [] }));
     list("no-base64.json", json!([{ "evidence": "%", "certificate": "" }]));
     list("no-certificate.json", json!([{ "evidence": "AAAA" }]));
+    write("object-empty.json", b"{}");
     write("deep.json", "[".repeat(100_000).as_bytes());
     write("empty", b"");
     write("words.txt", b"This is no evidence.\n");
@@ -235,6 +240,7 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write("runtime-app.json", &RuntimeLog { events: vec![RuntimeEvent::new("app-id", b"demo")] }.json());
     let mut altered = td.boot.clone();
     altered.events.last_mut().unwrap().data[0] ^= 1;
+    write("ccel-table.bin", &[&b"CCEL"[..], &[0; 52]].concat());
     write("ccel-altered.bin", &altered.bytes());
     write("sim-cmdline", format!("{}\n", DirectBoot::default().command_line).as_bytes());
     write("sim-initrd", DirectBoot::default().initrd);
@@ -249,5 +255,6 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write_faulty("td-older", Fault::Platform(PlatformFault::Older));
     write_faulty("td-unsupported", Fault::Platform(PlatformFault::Unsupported));
     write_faulty("td-stale", Fault::Collateral(CollateralFault::Dated(Item::TcbInfo, When::Past)));
+    write_faulty("td-fmspc-other", Fault::Collateral(CollateralFault::FmspcOther));
     write_faulty("td-other-boot", Fault::Log(LogFault::BootOther));
 }

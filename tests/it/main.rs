@@ -19,6 +19,8 @@ mod demo;
 mod ear;
 mod event_log;
 mod expectations;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod first_steps;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
@@ -65,6 +67,7 @@ mod tdx;
 mod tdx_collateral;
 #[cfg(feature = "sim")]
 mod tdx_oracle;
+mod tdx_recipe;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 #[cfg(all(feature = "server", feature = "sim"))]

@@ -147,8 +147,19 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             logs.into_iter().map(|log| BootLog { area_len: 0, ..log }.bytes()).collect()
         }
         "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
-        "collateral" => vec![collateral()],
-        "crl" => vec![files().cpu.crl, hex::decode(member("pck_crl")).unwrap()],
+        "collateral" => {
+            let mut in_pem: Value = serde_json::from_slice(&collateral()).unwrap();
+            for list in ["pck_crl", "root_ca_crl"] {
+                let der = hex::decode(in_pem[list].as_str().unwrap()).unwrap();
+                in_pem[list] = list_pem(&der).into();
+            }
+            vec![collateral(), in_pem.to_string().into_bytes()]
+        }
+        "crl" => {
+            let of_intel = hex::decode(member("pck_crl")).unwrap();
+            let in_pem = list_pem(&of_intel).into_bytes();
+            vec![files().cpu.crl, of_intel, in_pem]
+        }
         "firmware" => {
             // One page, so that most alterations hit the tables.
             let images = [Image::full(), Image::without_hashes()];
@@ -188,6 +199,10 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "tcb_info" => vec![member("tcb_info")],
         other => panic!("no seeds for {other}"),
     }
+}
+
+fn list_pem(der: &[u8]) -> String {
+    super::scratch::pem(der).replace("CERTIFICATE", "X509 CRL")
 }
 
 fn reference_set() -> ReferenceSet {

@@ -85,8 +85,12 @@ impl Binding {
         if let Some(node) = node {
             let table = node.table(&["least_grade", "agent_fixed_by", "agent_configured_by"])?;
             if let Some(grade) = table.optional("least_grade") {
-                let grades = [Grade::NonceOnly, Grade::MeasuredAgent, Grade::MeasuredEvent, Grade::Device];
-                binding.least_grade = grade.word(&grades.map(|grade| (grade.text(), grade)))?;
+                // The fourth is known and refused below; it is not offered.
+                let offered = [Grade::NonceOnly, Grade::MeasuredAgent, Grade::MeasuredEvent];
+                binding.least_grade = match grade.text()? == Grade::Device.text() {
+                    true => Grade::Device,
+                    false => grade.word(&offered.map(|grade| (grade.text(), grade)))?,
+                };
             }
             binding.agent_fixed_by =
                 table.optional("agent_fixed_by").map(|word| word.word(&by)).transpose()?;

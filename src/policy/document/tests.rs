@@ -160,7 +160,8 @@ fn a_policy_that_does_not_fix_workload_and_tenant_is_refused() {
 
 #[test]
 fn known_sections_and_profiles_that_are_not_built_have_their_own_codes() {
-    for section in ["[cpu.azure_snp]", "[cpu.azure_tdx]", "[limits]", "[dates]", "[deny_rego]"] {
+    for section in ["[cpu.azure_snp]", "[cpu.azure_tdx]", "[approvals]", "[limits]", "[dates]", "[deny_rego]"]
+    {
         let changed = text(&[("[gpu]", &format!("{section}\nanything = 1\n[gpu]"))]);
         let error = Policy::parse(changed.as_bytes()).unwrap_err();
         let path = section.trim_matches(['[', ']']).to_string();
@@ -340,4 +341,34 @@ fn what_is_wide_is_linted() {
     let wide =
         policy(&[("\"models/llama-*\"", "\"*\""), ("vmpl = 0", "vmpl = 0\nallow_report_version_2 = true")]);
     assert_eq!(wide.lint().len(), 3, "{:?}", wide.lint());
+}
+
+#[test]
+fn values_that_repeat_a_few_bytes_look_like_placeholders() {
+    let said = policy(SAME).placeholders();
+    let expected = ["cpu.snp.code.measurements[0]", "cpu.snp.workload.host_data[0]"];
+    let expected =
+        expected.map(|path| format!("{path} looks like a placeholder: put in the value of your own"));
+    assert_eq!(said, expected);
+    let measured =
+        "8df741baa3a54c094403ab33821da470e757ca1703345e1b0aa7471a00a58418a1ab8131819fe281b91c889ace4f90d0";
+    let (ones, four) = ("01".repeat(48), "c0dec0df".repeat(12));
+    assert_eq!(policy(&[(ones.as_str(), measured)]).placeholders(), expected[1..]);
+    assert_eq!(policy(&[(ones.as_str(), four.as_str())]).placeholders(), expected);
+}
+
+#[test]
+fn an_end_that_has_passed_is_told_from_the_second_after_it() {
+    let policy = accepting("id = 'rim-signer-on-hold'\nby = 'a'\nuntil = '2026-11-30T12:00:00Z'").unwrap();
+    assert!(policy.ended(now()).is_empty());
+    let expected = "accept_risks: rim-signer-on-hold has ended at 2026-11-30T12:00:00Z and accepts nothing";
+    assert_eq!(policy.ended(now().plus(1)), [expected]);
+}
+
+#[test]
+fn a_grade_that_is_not_built_is_not_offered() {
+    let said = error(&[("[binding]", "[binding]\nleast_grade = 'devise'")]).to_string();
+    let expected =
+        "binding.least_grade: expected `nonce-only` or `measured-agent` or `measured-event`; `devise` given";
+    assert_eq!(said, expected);
 }
