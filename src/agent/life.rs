@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::clock::{Clock, SystemClock};
-use super::config::{Config, OnDenied, Overrides};
+use super::config::{Config, OnDenied, Origin, Overrides};
 use super::deliver::{self, Delivery};
 use super::devices::Devices;
 use super::error::Error;
@@ -111,8 +110,8 @@ impl fmt::Display for Last {
 }
 
 /// Reads the configuration, does the task, tells what happened in one line, and returns the exit status.
-pub fn main_with(config: &Path, overrides: &Overrides, task: Task, devices: &mut impl Devices) -> u8 {
-    let loaded = Config::load(config, overrides);
+pub fn main_with(config: Origin<'_>, overrides: &Overrides, task: Task, devices: &mut impl Devices) -> u8 {
+    let loaded = Config::read(config, overrides);
     let log = loaded
         .as_ref()
         .map_or(overrides.termination_log.clone(), |config| config.conduct.termination_log.clone());

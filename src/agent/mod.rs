@@ -26,7 +26,7 @@ pub mod watch;
 pub mod workload;
 
 pub use clock::{Clock, SystemClock};
-pub use config::{Config, Overrides};
+pub use config::{Config, Origin, Overrides};
 pub use devices::{DeviceError, Devices, Extension};
 pub use error::Error;
 pub use outcome::{Delivered, Denial, Outcome};

@@ -313,7 +313,7 @@ impl<'s, 'a, D: Devices, C: Clock> Session<'s, 'a, D, C> {
             transport_key: instance.transport().public().to_vec(),
             event_log: None,
         };
-        let asked = Asked::new(challenge, head, event_log)?;
+        let asked = Asked { init_data: config.init_data.clone(), ..Asked::new(challenge, head, event_log)? };
         let (request, facts) = match self.wish.operation {
             Operation::Release | Operation::Renew => {
                 let (request, facts) = collect::collect(*devices, instance, &asked)?;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::print::print;
 use super::{Failure, Status, complain, lockdown};
 use crate::agent::life::{self, Task};
-use crate::agent::{Clock as _, Config, Devices, Overrides, SystemClock};
+use crate::agent::{Clock as _, Config, Devices, Origin, Overrides, SystemClock};
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
 /// Seconds for `--wait-lease` without a number: more than the longest lease.
@@ -68,8 +68,12 @@ struct StatusOf {
 #[derive(Args)]
 struct Options {
     /// The agent's configuration file.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "init_data")]
+    config: Option<PathBuf>,
+    /// The init data that this guest was launched with: the configuration is read from its `claviger-agent.toml`, and
+    /// the document is sent as it is. The measured image must have compared its digest with HOST_DATA or MRCONFIGID.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "service", "tenant", "keys", "audience"])]
+    init_data: Option<PathBuf>,
     /// Address of the service, in place of the configured one.
     #[arg(long, value_name = "URL")]
     service: Option<String>,
@@ -128,7 +132,7 @@ impl Options {
         #[cfg(feature = "sim")]
         if let Some(socket) = &self.simulated_machine {
             let mut devices = super::simulate::Remote::connect(socket)?;
-            return Ok(self.lived(task, &mut devices));
+            return self.lived(task, &mut devices);
         }
         // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
         self.load()?;
@@ -139,8 +143,8 @@ impl Options {
     }
 
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only simulated machines can be reached"))]
-    fn lived(&self, task: Task, devices: &mut impl Devices) -> Status {
-        Status::Of(life::main_with(&self.config, &self.overrides(), task, devices))
+    fn lived(&self, task: Task, devices: &mut impl Devices) -> Result<Status, Failure> {
+        Ok(Status::Of(life::main_with(self.origin()?, &self.overrides(), task, devices)))
     }
 
     /// Says what the status file says, for a probe.
@@ -156,7 +160,17 @@ impl Options {
     }
 
     fn load(&self) -> Result<Config, Failure> {
-        Config::load(&self.config, &self.overrides()).map_err(Failure::usage)
+        Config::read(self.origin()?, &self.overrides()).map_err(Failure::usage)
+    }
+
+    fn origin(&self) -> Result<Origin<'_>, Failure> {
+        match (&self.config, &self.init_data) {
+            (Some(file), None) => Ok(Origin::File(file)),
+            (None, Some(file)) => Ok(Origin::InitData(file)),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(Failure::usage("expected either --config or --init-data"))
+            }
+        }
     }
 
     fn overrides(&self) -> Overrides {

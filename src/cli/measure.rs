@@ -12,12 +12,16 @@ use crate::wire::{Code, Digest, limits};
 use crate::workbench;
 
 mod files;
+mod init_data;
 mod snp;
 mod tdx;
 
 /// What is measured.
 #[derive(Subcommand)]
 pub enum Measure {
+    /// Compute what HOST_DATA and MRCONFIGID hold for init data, and show what it says to claviger.
+    #[command(after_help = init_data::HELP)]
+    InitData(init_data::MeasureInitData),
     /// Compute the launch digest of an AMD SEV-SNP guest: MEASUREMENT of its reports.
     #[command(after_help = snp::HELP)]
     Snp(snp::MeasureSnp),
@@ -29,6 +33,7 @@ pub enum Measure {
 impl Measure {
     pub fn run(self) -> Result<Status, Failure> {
         match self {
+            Self::InitData(measure) => measure.run(),
             Self::Snp(measure) => measure.run(),
             Self::Tdx(measure) => measure.run(),
         }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::print::print;
-use super::{Failure, Status, clock, complain, roots};
+use super::{Failure, Status, clock, complain, files, roots};
 use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
@@ -37,6 +37,9 @@ pub struct Simulate {
     /// GPUs of the machine.
     #[arg(long, default_value = "1", value_name = "N", value_parser = gpus)]
     gpus: usize,
+    /// Init data that the machine is launched with, for `agent --init-data`.
+    #[arg(long, value_name = "FILE")]
+    init_data: Option<PathBuf>,
 }
 
 /// CPUs that can be simulated.
@@ -85,7 +88,11 @@ impl Simulate {
     }
 
     /// Writes what belongs to the machine, and answers for it.
-    fn serve<C: Cpu>(&self, vendors: &Vendors, machine: Machine<C>) -> Result<Status, Failure> {
+    fn serve<C: Cpu>(&self, vendors: &Vendors, mut machine: Machine<C>) -> Result<Status, Failure> {
+        if let Some(path) = &self.init_data {
+            let document = files::read(path)?;
+            machine.launch(&document).map_err(|error| Failure::at(path, error))?;
+        }
         let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
         if self.dir.exists() {
             let what =

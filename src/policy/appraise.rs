@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::agent;
 use super::catalogue::{Catalogue, Risk};
 use super::document::{Acceptable, Acceptance, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxPlatform};
 use super::error::Error;
@@ -61,8 +62,8 @@ impl Appraisal {
         Self { status, reasons, warnings, support: None }
     }
 
-    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of how
-    /// acceptable the rest is. Where no other reason stands, it is not appraised.
+    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of
+    /// how acceptable the rest is. Where no other reason stands, it is not appraised.
     pub fn settled(self, view: &View<'_>, checks: &[(Subject, Checks)]) -> Self {
         let open =
             |reason: &Reason| reason.code.family() == Family::Unavailable || is_unnamed(reason, view, checks);
@@ -300,6 +301,9 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
                 None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
             }
         }
+    }
+    if view.cpu.is_some() {
+        reasons.extend(agent::rules(&policy.binding, view));
     }
     reasons.extend(request(policy, view));
     warnings.extend(gpu::warnings(view));

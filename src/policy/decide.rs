@@ -1,8 +1,9 @@
 //! The decision: these tenant keys for this transport key, or every reason why not. The gate `Granted`.
 
+use super::agent::AgentFixed;
 use super::appraise::{self, Appraisal, Support};
 use super::catalogue::Risk;
-use super::document::{Binding, Grade, LeaseTerms, Selector};
+use super::document::{Grade, LeaseTerms, Selector};
 use super::error::Error;
 use super::in_force::Rules;
 use super::reason::{self, Reason};
@@ -21,7 +22,7 @@ pub struct Granted<F = Fresh> {
     policy: Digest<32>,
     selectors: Vec<Selector>,
     lease: LeaseTerms,
-    binding: Binding,
+    agent: AgentFixed,
     grade: Grade,
     support: Support,
     risks: Vec<Risk>,
@@ -61,9 +62,9 @@ impl<F: Freshness> Granted<F> {
         self.grade
     }
 
-    /// Returns the policy's words on what fixes the agent.
-    pub fn binding(&self) -> &Binding {
-        &self.binding
+    /// Returns what fixes the agent, and on whose word.
+    pub fn agent(&self) -> &AgentFixed {
+        &self.agent
     }
 
     /// Returns who states the combination of hardware and software as supported.
@@ -194,13 +195,14 @@ pub fn decide<F: Freshness>(
         (true, Some(support)) => {
             let risks = appraise::residual_risks(policy, &view, &support, now);
             let grade = policy.binding.grade(view.records_gpus());
-            let (lease, binding, selectors) = (policy.lease, policy.binding.clone(), policy.keys.clone());
+            let agent = AgentFixed::of(&policy.binding, &view);
+            let (lease, selectors) = (policy.lease, policy.keys.clone());
             let (digest, approvals) = (rules.digest(), rules.approvals());
             let granted = Granted {
                 policy: digest,
                 selectors,
                 lease,
-                binding,
+                agent,
                 grade,
                 support,
                 risks,

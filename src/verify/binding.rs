@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::claims::{Claims, Cpu, Subject};
 use super::endorsements::Endorsements;
 use super::event_log::Logged;
+use super::init_data::Launched;
 use super::ocsp::Hold;
 use super::part::Part;
 use super::{Verifier, nvidia, snp, tdx};
@@ -139,7 +140,8 @@ impl<F: Freshness> Caller<F> {
             }
             Err(check) => Part::unparsed(check),
         };
-        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu, log }
+        let (cpu, launched) = Launched::beside(cpu, &self.bundle.evidence().cpu);
+        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu, log, launched }
     }
 }
 
@@ -152,6 +154,7 @@ pub struct Guest<F> {
     checks: Checks,
     cpu: Part<Cpu>,
     log: Logged,
+    launched: Launched,
 }
 
 impl<F: Freshness> Guest<F> {
@@ -201,7 +204,9 @@ impl<F: Freshness> Guest<F> {
         let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max)
             .withhold(&OUTSIDE_WINDOW)
             .map(Cpu::Snp);
-        Self { cpu, ..self }
+        // The new part knows nothing of what was sent beside the report.
+        let (cpu, launched) = Launched::beside(cpu, &self.bundle.evidence().cpu);
+        Self { cpu, launched, ..self }
     }
 
     /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on
@@ -213,7 +218,7 @@ impl<F: Freshness> Guest<F> {
         now: UnixSeconds,
         hold: Hold,
     ) -> Ended<F> {
-        let Self { freshness, bundle, checks: mut request, cpu, log } = self;
+        let Self { freshness, bundle, checks: mut request, cpu, log, launched } = self;
         let nonce = bundle.gpu_nonce(freshness.nonce());
         let mut checks = Vec::new();
         let mut gpus = Vec::new();
@@ -232,8 +237,16 @@ impl<F: Freshness> Guest<F> {
         }
         checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
         checks.insert(0, (Subject::Request, request));
-        let claims =
-            Claims { freshness, bundle, cpu: cpu.into_shown(), log, gpus, facts: facts.ok(), checks };
+        let claims = Claims {
+            freshness,
+            bundle,
+            cpu: cpu.into_shown(),
+            log,
+            launched,
+            gpus,
+            facts: facts.ok(),
+            checks,
+        };
         let whole = authentic
             && claims.cpu.is_some()
             && claims.facts.is_some()

@@ -9,6 +9,7 @@ pub mod claims;
 pub mod endorsements;
 pub mod event_log;
 pub mod gpu;
+pub mod init_data;
 pub mod nvidia;
 pub mod ocsp;
 pub mod part;

@@ -50,13 +50,15 @@ pub enum CheckName {
     Debug,
     /// The event log replays into the registers.
     EventLog,
+    /// The init data that was sent is what the guest was launched with.
+    InitData,
     /// All parts belong to one request of one guest.
     Binding,
 }
 
 impl CheckName {
     /// Every name, in the order in which results list them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Format,
         Self::Signature,
         Self::Chain,
@@ -73,6 +75,7 @@ impl CheckName {
         Self::Mode,
         Self::Debug,
         Self::EventLog,
+        Self::InitData,
         Self::Binding,
     ];
 
@@ -95,6 +98,7 @@ impl CheckName {
             Self::Mode => "mode",
             Self::Debug => "debug",
             Self::EventLog => "event_log",
+            Self::InitData => "init_data",
             Self::Binding => "binding",
         }
     }

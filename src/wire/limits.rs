@@ -18,9 +18,9 @@ pub const OCSP_LEN_MAX: usize = 8 * 1024;
 pub const RIM_LEN_MAX: usize = 128 * 1024;
 /// Devices in one request: eight GPUs and four switches, with room.
 pub const DEVICES_MAX: usize = 16;
-/// Bytes of the body of `/attest`: twelve devices, facts and a quote take half of it in base64, both logs at their
-/// bounds the rest.
-pub const ATTEST_BODY_LEN_MAX: usize = 1024 * 1024;
+/// Bytes of the body of `/attest`, in base64: twelve devices, facts and a quote take a quarter of it, both logs at
+/// their bounds half, init data at its bound an eighth.
+pub const ATTEST_BODY_LEN_MAX: usize = 1280 * 1024;
 /// Bytes of any other body on the guest listener.
 pub const GUEST_BODY_LEN_MAX: usize = 16 * 1024;
 /// Bytes of a policy document.
@@ -60,7 +60,7 @@ pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
 pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
 /// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
 pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
-/// Bytes of the canonical body of a log entry: 16 devices with 17 checks each take less than half without their texts.
+/// Bytes of the canonical body of a log entry: 16 devices with 18 checks each take less than half without their texts.
 pub const ENTRY_LEN_MAX: usize = 128 * 1024;
 /// Bytes, as JSON, of what the checks of one log entry expected and found: 16 GPUs whose measurements all differ fit.
 /// With it every other member of an entry fits into `ENTRY_LEN_MAX`.
@@ -128,6 +128,10 @@ pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
 /// Bytes of a runtime event log as JSON. Those seen have 9,710; each renewal of a lease adds a record of some 290, so
 /// that a guest which renews every five minutes has room for three days.
 pub const RUNTIME_LOG_LEN_MAX: usize = 256 * 1024;
+/// Bytes of init data: a guest's policy in Rego, which takes most of it, has some 60 KB, and more for each container.
+pub const INIT_DATA_LEN_MAX: usize = 128 * 1024;
+/// Texts in init data. Those seen have at most 3.
+pub const INIT_DATA_TEXTS_MAX: usize = 64;
 /// Records of one event log. Those seen have at most 44; a long GRUB script has some hundreds.
 pub const EVENTS_MAX: usize = 2048;
 /// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.

@@ -13,6 +13,7 @@ use claviger::evidence::snp;
 use claviger::evidence::tdx::Quote;
 use claviger::policy::Policy;
 use claviger::policy::reference_set::ReferenceSet;
+use claviger::protocol::init_data::{AGENT_CONFIGURATION, AGENT_IMAGE, InitData};
 use claviger::release::Recording;
 use claviger::wire::{crypto, limits, runtime_event};
 use claviger::workbench::Firmware;
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "boot_log", run: boot_log },
     Target { name: "certificate", run: certificate },
     Target { name: "collateral", run: collateral },
@@ -34,6 +35,7 @@ pub const TARGETS: [Target; 18] = [
     Target { name: "firmware", run: firmware },
     Target { name: "gpu_chain", run: gpu_chain },
     Target { name: "gpu_report", run: gpu_report },
+    Target { name: "init_data", run: init_data },
     Target { name: "ocsp", run: ocsp },
     Target { name: "pck", run: pck },
     Target { name: "policy", run: policy },
@@ -72,6 +74,18 @@ fn recording(bytes: &[u8]) {
     let Ok(recording) = Recording::read(bytes) else { return };
     assert!(bytes.len() <= limits::ATTEST_BODY_LEN_MAX);
     assert!(recording.bundle().evidence().gpus.len() <= limits::DEVICES_MAX);
+}
+
+fn init_data(bytes: &[u8]) {
+    let Ok(init_data) = InitData::parse(bytes) else { return };
+    assert!(bytes.len() <= limits::INIT_DATA_LEN_MAX);
+    assert!(init_data.names().len() <= limits::INIT_DATA_TEXTS_MAX);
+    assert_eq!(init_data.sent(), crypto::sha384(&[bytes]));
+    assert_eq!(init_data.register::<32>().bytes()[..], init_data.register::<48>().bytes()[..32]);
+    let named = |name: &str| init_data.names().iter().any(|known| known == name);
+    assert_eq!(init_data.agent_image().is_some(), named(AGENT_IMAGE));
+    assert_eq!(init_data.agent().is_some(), named(AGENT_CONFIGURATION));
+    assert!(init_data.agent().is_none_or(|agent| agent.keys.len() <= limits::KEYS_MAX));
 }
 
 fn quote(bytes: &[u8]) {

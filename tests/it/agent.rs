@@ -2,6 +2,7 @@
 
 mod answers;
 mod devices;
+mod init_data;
 mod life;
 mod places;
 mod process;
@@ -23,7 +24,9 @@ use claviger::agent::life::{Last, Task, live};
 use claviger::agent::run::Agent;
 use claviger::agent::url::ServiceUrl;
 use claviger::agent::workload::Leash;
-use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Extension, Outcome, Overrides};
+use claviger::agent::{
+    self, Clock, Config, DeviceError, Devices, Error, Extension, Origin, Outcome, Overrides,
+};
 use claviger::protocol::facts::{Facts, Switch};
 use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};
@@ -151,6 +154,7 @@ impl<C: Cpu> Guest<C> {
             save_bundle: None,
             places: Places::default(),
             conduct: Conduct::default(),
+            init_data: None,
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };
@@ -483,8 +487,9 @@ fn a_configuration_file_leads_to_the_exit_status() {
     let (service, server) = granting();
     let mut guest = Guest::new(&service, &server);
     let file = guest.scratch.0.join("agent.toml");
-    let run =
-        |devices: &mut SimDevices| agent::life::main_with(&file, &Overrides::default(), Task::Once, devices);
+    let run = |devices: &mut SimDevices| {
+        agent::life::main_with(Origin::File(&file), &Overrides::default(), Task::Once, devices)
+    };
     assert_eq!(run(&mut guest.devices), 2, "no file");
     let pins = guest.scratch.0.join("service.json");
     std::fs::write(&pins, serde_json::to_vec(&service.pins()).unwrap()).unwrap();

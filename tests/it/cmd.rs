@@ -11,6 +11,7 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::protocol::facts::Switch;
+use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
 use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::rim::{RimKind, RimOptions, reference_values};
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::scratch::{Scratch, pem};
 use super::support::Plan;
+use super::support::init_data::document;
 
 const NONCE: [u8; 32] = [0x42; 32];
 const REPORT_DATA: [u8; 64] = [0x17; 64];
@@ -153,6 +155,7 @@ fn mint(scratch: &Scratch) {
     let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
     write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
     mint_td(vendors, scratch);
+    mint_init_data(scratch);
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
         json!({
@@ -225,6 +228,24 @@ fn images(scratch: &Scratch) {
 }
 
 /// Mints a TDX guest, and one with each fault that a listing shows.
+fn mint_init_data(scratch: &Scratch) {
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let right = document(Algorithm::Sha384);
+    write("init-data.toml", &right);
+    let text = String::from_utf8(right).unwrap();
+    write(
+        "init-data-twice.toml",
+        text.replace("[data]\n", "[data]\n\"a\" = \"\"\n\"a\" = \"\"\n").as_bytes(),
+    );
+    // Pins that nothing pins, and a danger.
+    let loose = text.split("[pins]").next().unwrap().replace("tenant =", "danger_plaintext = true\ntenant =");
+    write("init-data-loose.toml", format!("{loose}pins_file = \"/etc/pins.json\"\n'''\n").as_bytes());
+    write(
+        "init-data-other.toml",
+        b"version = '0.1.0'\nalgorithm = 'sha256'\n[data]\n'policy.rego' = 'package agent_policy'\n",
+    );
+}
+
 fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
     let guest = || TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();

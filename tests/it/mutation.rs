@@ -9,6 +9,7 @@ use std::path::Path;
 
 use claviger::evidence::event_log::EventType;
 use claviger::policy::reference_set::{EventValue, Input, NotComputed, ReferenceSet, TdxValues, Values};
+use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::{
     BootLog, DirectBoot, PlatformTcb, QuoteFields, QuoteForm, RuntimeEvent, TdxGuest,
 };
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use super::measure::oracle::Image;
 use super::support::Plan;
+use super::support::init_data::document;
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -64,7 +66,7 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 18] = [
+    let parses: [(&str, Parses); 19] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),
@@ -72,6 +74,7 @@ fn what_is_altered_parses_before_it_is_altered() {
         ("firmware", |bytes| claviger::workbench::Firmware::parse(bytes).is_ok()),
         ("gpu_chain", |bytes| claviger::endorse::gpu_chain::Chain::from_pem(bytes).is_ok()),
         ("gpu_report", |bytes| claviger::evidence::gpu::Report::parse(bytes).is_ok()),
+        ("init_data", |bytes| claviger::protocol::init_data::InitData::parse(bytes).is_ok()),
         ("ocsp", |bytes| OcspResponse::parse(bytes).is_ok()),
         ("pck", |bytes| {
             let certificate = Certificate::from_der(bytes).unwrap();
@@ -167,6 +170,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
         "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
+        "init_data" => [Algorithm::Sha256, Algorithm::Sha384, Algorithm::Sha512].map(document).to_vec(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),
         "pck" => vec![guest().platform.chain[0].clone()],
         "policy" => {
@@ -178,7 +182,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let mint = |form| QuoteFields { form, ..QuoteFields::default() }.mint(&guest.platform).unwrap();
             QuoteForm::ALL.map(mint).to_vec()
         }
-        "recording" => [Plan::in_order(), Plan::tdx()]
+        "recording" => [Plan::in_order(), Plan::by_init_data(), Plan::tdx()]
             .into_iter()
             .map(|mut plan| {
                 plan.send();

@@ -123,6 +123,8 @@ fn the_example_of_an_agent_s_configuration_is_read() {
     let whole: Vec<&str> = text
         .lines()
         .map(|line| match line.strip_prefix("# ") {
+            // Init data are read, and are a guest's own.
+            Some(field) if field.starts_with("init_data") => line,
             Some(field) if field.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ')) => field,
             _ => line,
         })

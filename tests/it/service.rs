@@ -6,6 +6,7 @@ mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
 mod http;
+mod init_data;
 mod leases;
 mod redeem;
 mod risk;
@@ -216,6 +217,8 @@ pub struct Guest<C = SnpGuest> {
     pub transport: TransportKey,
     pub tenant: String,
     pub keys: Vec<String>,
+    /// The init data that it sends.
+    pub init_data: Option<Vec<u8>>,
 }
 
 /// A request as it is sent, and what it takes to judge the answer.
@@ -261,6 +264,7 @@ impl<C: Cpu> Guest<C> {
             self.devices.record(GPU_EVIDENCE_EVENT, recorded.bytes()).unwrap();
             let mut cpu = self.devices.cpu_evidence(data.bytes()).unwrap();
             cpu.event_log = asked.event_log.clone().map(Bytes);
+            cpu.init_data = self.init_data.clone().map(Bytes);
             (Evidence { cpu, gpus }, facts)
         });
         let digest = match &content {
@@ -398,6 +402,7 @@ impl Stage {
             transport: TransportKey::generate(Kem::XWing),
             tenant: TENANT.to_string(),
             keys: vec![KEY.to_string()],
+            init_data: None,
         }
     }
 

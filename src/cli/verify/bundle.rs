@@ -18,6 +18,7 @@ use crate::policy::{
     Appraisal, Decision, Policy, Reason, appraise, appraise_default, appraise_gpu_default,
     appraise_tdx_default,
 };
+use crate::protocol::init_data::InitData;
 use crate::release::Recording;
 use crate::verify::event_log::Logged;
 use crate::verify::ocsp::Hold;
@@ -317,17 +318,22 @@ fn shown(claims: &Claims<Replayed>) -> Value {
     let head = claims.bundle().head();
     let gpus: Vec<Value> =
         claims.gpus().iter().map(|gpu| gpu.as_ref().map_or(Value::Null, claims::gpu)).collect();
+    let mut request = json!({
+        "operation": head.operation,
+        "tenant": head.tenant,
+        "keys": head.keys,
+        "audience": head.audience,
+        "kem": head.kem,
+        "service_root": head.service_root,
+        "bundle_digest": claims.bundle().digest(),
+    });
+    if let Some(sent) = &claims.bundle().evidence().cpu.init_data {
+        request["init_data"] = json!(crypto::sha384(&[&sent.0]));
+        request["agent_image"] = json!(claims.launched().document().and_then(InitData::agent_image));
+    }
     json!({
         "kind": "bundle",
-        "request": {
-            "operation": head.operation,
-            "tenant": head.tenant,
-            "keys": head.keys,
-            "audience": head.audience,
-            "kem": head.kem,
-            "service_root": head.service_root,
-            "bundle_digest": claims.bundle().digest(),
-        },
+        "request": request,
         "cpu": match claims.cpu() {
             Some(Cpu::Snp(snp)) => claims::snp(snp),
             Some(Cpu::Tdx(tdx)) => claims::tdx(tdx, claims.log()),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
+use super::{FixedBy, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
 use crate::policy::events::admits_any_content;
 use crate::protocol::head::Kem;
 use crate::wire::UnixSeconds;
@@ -32,6 +32,11 @@ impl Policy {
         warnings.warn(
             self.binding.least_grade < Grade::MeasuredAgent,
             "binding: nobody vouches for the agent's code",
+        );
+        let fixed = [self.binding.agent_fixed_by, self.binding.agent_configured_by];
+        warnings.warn(
+            fixed.contains(&Some(FixedBy::InitData)),
+            "binding: init data fixes what the measured image enforces, and nothing in evidence shows that it does",
         );
         if let Some(rules) = &self.cpu.snp {
             snp(&mut warnings, &rules.platform);

@@ -182,6 +182,38 @@ fn another_schema_is_refused_before_its_fields_are_read() {
     assert_eq!(code(&[("schema = \"claviger.release-policy/1\"\n", "")]), Code::PolicyFieldMissing);
 }
 
+/// Code and configuration of the agent fixed by init data.
+const INIT_DATA: &str = "agent_fixed_by = 'init_data'\nagent_configured_by = 'init_data'\n\
+    agent_images = ['sha256:abababababababababababababababababababababababababababababababab']\n";
+
+#[test]
+fn images_of_the_agent_are_digests_and_stand_where_init_data_names_one() {
+    let binding = "agent_fixed_by = \"image\"\nagent_configured_by = \"image\"\n";
+    let with = |from: &str, to: &str| {
+        let altered = INIT_DATA.replacen(from, to, 1);
+        assert_ne!(altered, INIT_DATA, "{from}");
+        Policy::parse(text(&[(binding, &altered)]).as_bytes()).err().map(|error| error.code())
+    };
+    let invalid = Some(Code::PolicyFieldInvalid);
+    assert_eq!(with("sha256:ab", "sha256:cd"), None);
+    assert_eq!(with("sha256:", ""), invalid);
+    assert_eq!(with("sha256:abab", "sha256:*"), invalid);
+    assert_eq!(with("sha256:abab", "latest"), invalid);
+    assert_eq!(with(&"ab".repeat(32), &"00".repeat(32)), invalid, "zero was never set");
+    assert_eq!(
+        with("agent_fixed_by = 'init_data'", "agent_fixed_by = 'image'"),
+        invalid,
+        "it would mean nothing"
+    );
+    assert_eq!(with("agent_fixed_by = 'init_data'\n", "least_grade = 'nonce-only'\n"), invalid);
+    let parsed = policy(&[(binding, INIT_DATA)]);
+    assert_eq!(parsed.binding.agent_images.len(), 1);
+    let again = Policy::parse(&parsed.canonical().unwrap()).unwrap();
+    assert_eq!((again.digest(), again.binding), (parsed.digest(), parsed.binding.clone()));
+    let lint = parsed.lint();
+    assert!(lint.iter().any(|warning| warning.contains("measured image enforces")), "{lint:?}");
+}
+
 #[test]
 fn an_unreachable_binding_grade_is_refused() {
     let binding = "agent_fixed_by = \"image\"\nagent_configured_by = \"image\"\n";
@@ -189,7 +221,18 @@ fn an_unreachable_binding_grade_is_refused() {
         (binding, "", Some(Code::PolicyBindingUnreachable)),
         (binding, "agent_fixed_by = \"image\"\n", Some(Code::PolicyBindingUnreachable)),
         (binding, "least_grade = \"nonce-only\"\n", None),
-        (binding, "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\n", None),
+        (binding, "agent_fixed_by = \"image\"\nagent_configured_by = \"init_data\"\n", None),
+        (binding, INIT_DATA, None),
+        (
+            binding,
+            "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\n",
+            Some(Code::PolicyBindingUnreachable),
+        ),
+        (
+            binding,
+            "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\nagent_images = []\n",
+            Some(Code::PolicyBindingUnreachable),
+        ),
         ("[binding]", "[binding]\nleast_grade = \"measured-event\"", Some(Code::PolicyBindingUnreachable)),
         ("[binding]", "[binding]\nleast_grade = \"device\"", Some(Code::PolicyBindingUnreachable)),
         ("[binding]", "[binding]\nleast_grade = \"best\"", Some(Code::PolicyFieldInvalid)),
@@ -198,11 +241,10 @@ fn an_unreachable_binding_grade_is_refused() {
         let parsed = Policy::parse(text(&[(from, to)]).as_bytes());
         assert_eq!(parsed.err().map(|error| error.code()), expected, "{to}");
     }
-    let unpinned = [
-        (HOST_DATA, "workload_in_image = true"),
-        (binding, "agent_fixed_by = 'init_data'\nagent_configured_by = 'image'\n"),
-    ];
-    assert_eq!(code(&unpinned), Code::PolicyBindingUnreachable, "init data that nothing pins");
+    for by_init_data in [INIT_DATA, "agent_fixed_by = 'image'\nagent_configured_by = 'init_data'\n"] {
+        let unpinned = [(HOST_DATA, "workload_in_image = true"), (binding, by_init_data)];
+        assert_eq!(code(&unpinned), Code::PolicyBindingUnreachable, "init data that nothing pins");
+    }
     assert_eq!(policy(SAME).binding.grade(false), Grade::MeasuredAgent);
     let nonce_only = policy(&[(binding, "least_grade = 'nonce-only'\n")]).binding;
     assert_eq!(nonce_only.grade(false), Grade::NonceOnly);

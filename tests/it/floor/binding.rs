@@ -112,6 +112,20 @@ pub const CASES: &[Case] = &[
             }));
         },
     ),
+    Case {
+        base: Plan::by_init_data,
+        ..all(
+            "init data exchanged after the proof",
+            &[ProofInvalid, InitDataMismatch],
+            "the instance key signed them, and the register does not hold the others",
+            |plan| {
+                plan.signed = Some(Box::new(|request| {
+                    let sent = request.evidence.as_mut().unwrap().cpu.init_data.as_mut().unwrap();
+                    sent.0.push(b'\n');
+                }));
+            },
+        )
+    },
     denied("chain text changed after the report", &[ReportDataMismatch], |plan| {
         plan.collected = Some(Box::new(|request| {
             request.evidence.as_mut().unwrap().gpus[0].chain.push(b'\n');

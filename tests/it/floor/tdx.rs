@@ -15,6 +15,8 @@ use crate::support::{Change, Outcome, Plan, judged};
 const NO_QUOTE: &str =
     "a quote that does not parse is no CPU evidence, commits to nothing, and is in no supported combination";
 
+const NOT_LAUNCHED: &str = "the register is not the listed one, and is not that of the document that is sent";
+
 /// Denied for exactly this code.
 const fn td(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
     of_tdx(denied(name, code, change))
@@ -195,8 +197,12 @@ pub const CASES: &[Case] = &[
     }),
     td("another firmware", &[TdxMrTdNotListed], |plan| plan.td().quote.td.mr_td[0] ^= 1),
     td("another machine", &[TdxRtmr0NotListed], |plan| boot(plan, |events| events[0].digest[0] ^= 1)),
-    td("another init data", &[TdxMrConfigIdNotListed], |plan| plan.td().quote.td.mr_config_id[0] ^= 1),
-    td("no init data", &[TdxMrConfigIdNotListed], |plan| plan.td().quote.td.mr_config_id = [0; 48]),
+    tds("another MRCONFIGID", &[TdxMrConfigIdNotListed, InitDataMismatch], NOT_LAUNCHED, |plan| {
+        plan.td().quote.td.mr_config_id[0] ^= 1;
+    }),
+    tds("no MRCONFIGID", &[TdxMrConfigIdNotListed, InitDataMismatch], NOT_LAUNCHED, |plan| {
+        plan.td().quote.td.mr_config_id = [0; 48];
+    }),
     td("another kernel than the exact one", &[TdxRtmr1NotListed], |plan| exact(plan, 1)),
     td("another command line than the exact one", &[TdxRtmr2NotListed], |plan| exact(plan, 2)),
     td("another workload than the exact one", &[TdxRtmr3NotListed], |plan| {

@@ -112,6 +112,7 @@ fn config(stage: &Stage, name: &str, address: SocketAddr) -> Config {
         retries: 2,
         timeout_s: 20,
         save_bundle: None,
+        init_data: None,
         places: Places::default(),
         conduct: Conduct::default(),
         danger_keys_on_disk: true,
