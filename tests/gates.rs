@@ -127,7 +127,7 @@ fn plant(name: &str, programs: &[&Program]) -> Result<PathBuf, String> {
     }
     fs::create_dir_all(&place).map_err(fault)?;
     copy(&root().join("src"), &place.join("src")).map_err(fault)?;
-    for folder in ["certs", "policies"].into_iter().filter(|folder| root().join(folder).exists()) {
+    for folder in ["certs", "deploy", "policies"].into_iter().filter(|folder| root().join(folder).exists()) {
         std::os::unix::fs::symlink(root().join(folder), place.join(folder)).map_err(fault)?;
     }
     for program in programs {

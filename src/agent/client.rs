@@ -11,7 +11,7 @@ use super::url::ServiceUrl;
 use crate::protocol::json;
 use crate::protocol::message::Problem;
 use crate::wire::limits;
-use crate::wire::text::foreign;
+use crate::wire::text::{foreign, reason};
 
 /// Seconds in which a connection must stand.
 const CONNECT_S: u64 = 10;
@@ -87,7 +87,7 @@ impl Client {
 }
 
 fn unreachable(error: &ureq::Error) -> Error {
-    Error::Unreachable { what: foreign(&error.to_string()) }
+    Error::Unreachable { what: reason(&error.to_string()) }
 }
 
 /// Reads an answer that is neither a grant nor a denial: what it says is nobody's signed word, so it decides nothing.
@@ -140,6 +140,14 @@ mod tests {
     fn a_balancer_s_page_is_waited_for_and_a_redirect_is_not_followed() {
         assert_eq!(undecided(&answer(503, Some(9), "<html>")).retry_after_s(), Some(9));
         assert!(undecided(&answer(307, None, "")).to_string().contains("redirect"));
+    }
+
+    #[test]
+    fn what_the_tls_library_says_is_shown_to_the_end() {
+        let said = "invalid peer certificate: certificate not valid for name \"127.0.0.1\"; certificate is only valid \
+                    for DnsName(\"keys.example.com\")";
+        let error = unreachable(&ureq::Error::Io(std::io::Error::other(said)));
+        assert!(error.to_string().contains(said), "{error}");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Asked {
     pub head_hash: Digest<48>,
     /// The boot log that the head names.
     pub event_log: Option<Vec<u8>>,
+    /// The init data of the guest's launch, if they are sent.
+    pub init_data: Option<Vec<u8>>,
 }
 
 impl Asked {
@@ -64,7 +66,7 @@ impl Asked {
         // What the service would refuse is told here, where the cause is known.
         RequestHead::parse(&head_bytes)?;
         let head_hash = head::head_hash(&head_bytes);
-        Ok(Self { challenge, head, head_bytes, head_hash, event_log })
+        Ok(Self { challenge, head, head_bytes, head_hash, event_log, init_data: None })
     }
 
     fn signed(&self, instance: &Instance, content: Option<(Evidence, Vec<u8>)>) -> AttestRequest {
@@ -117,6 +119,7 @@ pub fn collect(
     devices.record(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes())?;
     let mut cpu = devices.cpu_evidence(report_data.bytes())?;
     cpu.event_log = asked.event_log.clone().map(Bytes);
+    cpu.init_data = asked.init_data.clone().map(Bytes);
     unchanged(&facts, &devices.facts()?, asked.head.operation)?;
     drop(alone);
     let request = asked.signed(instance, Some((Evidence { cpu, gpus }, facts_bytes)));

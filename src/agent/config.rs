@@ -9,9 +9,11 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 
 use super::error::Error;
+use super::system::{self, Settings};
 use super::url::ServiceUrl;
 use super::{check, deliver};
 use crate::protocol::head::Kem;
+use crate::protocol::init_data::{AGENT_CONFIGURATION, InitData};
 use crate::protocol::json;
 use crate::protocol::role::PinnedRoots;
 use crate::wire::ids::{Audience, KeyId, TenantId};
@@ -29,6 +31,7 @@ const RETRIES: u32 = 5;
 #[serde(deny_unknown_fields)]
 struct Document {
     service: String,
+    ca: Option<String>,
     ca_file: Option<PathBuf>,
     pins_file: Option<PathBuf>,
     pins: Option<PinnedRoots>,
@@ -42,12 +45,25 @@ struct Document {
     retries: Option<u32>,
     timeout_s: Option<u32>,
     save_bundle: Option<PathBuf>,
+    init_data: Option<PathBuf>,
+    nvml_library: Option<PathBuf>,
+    device_timeout_s: Option<u32>,
+    snp_privilege_level: Option<u8>,
     #[serde(default)]
     danger_keys_on_disk: bool,
     #[serde(default)]
     danger_plaintext: bool,
     #[serde(default)]
     danger_simulated_vendors: bool,
+}
+
+/// Where the configuration stands.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// In a file of its own.
+    File(&'a Path),
+    /// In the init data of the guest's launch, which are then sent too.
+    InitData(&'a Path),
 }
 
 /// What the command line says instead of the file.
@@ -83,46 +99,109 @@ pub struct Config {
     pub timeout_s: u32,
     /// Where the newest request is kept as it is sent, for `claviger verify bundle`. It holds no secret.
     pub save_bundle: Option<PathBuf>,
+    /// The init data of the guest's launch, sent verbatim.
+    pub init_data: Option<Vec<u8>>,
+    /// How the guest's own devices are asked.
+    pub devices: Settings,
     pub danger_keys_on_disk: bool,
     pub danger_simulated_vendors: bool,
 }
 
 impl Config {
+    /// Reads the configuration from where it stands.
+    ///
+    /// Errors: those of `load` and of `of_init_data`.
+    pub fn read(origin: Origin<'_>, overrides: &Overrides) -> Result<Self, Error> {
+        match origin {
+            Origin::File(path) => Self::load(path, overrides),
+            Origin::InitData(path) => Self::of_init_data(path, overrides),
+        }
+    }
+
+    /// Reads the init data at `path`, and the configuration in it. The document is read once: what configures the agent
+    /// is what it sends.
+    ///
+    /// That it is what the guest was launched with is for the measured image to check, before it starts the agent; the
+    /// service checks it again.
+    ///
+    /// Shape: that of `InitData::parse`, with a text `claviger-agent.toml` of the shape of `load`. In it nothing stands
+    /// for something that is pinned by nobody: pins are written out, paths are absolute, and of `overrides` only
+    /// folders and attempts are taken.
+    ///
+    /// Errors: those of `load`.
+    pub fn of_init_data(path: &Path, overrides: &Overrides) -> Result<Self, Error> {
+        let at = |what: String| wrong(path, what);
+        let bytes = read(path, limits::INIT_DATA_LEN_MAX)?;
+        let init_data = InitData::parse(&bytes).map_err(|error| at(error.to_string()))?;
+        let text = init_data
+            .configuration()
+            .ok_or_else(|| at(format!("expected a text `{AGENT_CONFIGURATION}` among its data")))?;
+        let document = document(path, text)?;
+        let redirected = [
+            ("service", overrides.service.is_some()),
+            ("tenant", overrides.tenant.is_some()),
+            ("keys", overrides.keys.is_some()),
+            ("audience", overrides.audience.is_some()),
+        ];
+        if let Some((name, _)) = redirected.iter().find(|(_, given)| *given) {
+            return Err(at(format!("expected no other `{name}` beside the one of the init data")));
+        }
+        if document.pins_file.is_some() || document.init_data.is_some() {
+            let what =
+                "expected `pins` written out, and neither `pins_file` nor `init_data`: nothing pins a file";
+            return Err(at(format!("{AGENT_CONFIGURATION}: {what}")));
+        }
+        let paths = [&document.ca_file, &document.save_bundle, &document.nvml_library].into_iter().flatten();
+        if let Some(named) =
+            paths.chain([&document.out_dir, &document.run_dir]).find(|named| !named.is_absolute())
+        {
+            let named = foreign(&named.to_string_lossy());
+            return Err(at(format!("{AGENT_CONFIGURATION}: expected absolute paths; {named} is none")));
+        }
+        Ok(Self { init_data: Some(bytes), ..Self::of(path, document, overrides)? })
+    }
+
     /// Reads the file at `path` and the files that it names. Relative paths in it are relative to its folder, those of
     /// `overrides` to where the agent runs.
     ///
-    /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; `ca_file` unless the
-    /// service is asked over plain HTTP.
+    /// Shape: TOML, at most `AGENT_FILE_LEN_MAX` bytes; exactly one of `pins` and `pins_file`; one of `ca` and
+    /// `ca_file` unless the service is asked over plain HTTP.
     ///
     /// Errors: `Config`, `Url`, `SimulatedPins`.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, Error> {
-        let text = read(path)?;
+        let text = read(path, limits::AGENT_FILE_LEN_MAX)?;
         let text = String::from_utf8(text).map_err(|_| wrong(path, "expected UTF-8".to_string()))?;
-        Self::of(path, &text, overrides)
+        Self::of(path, document(path, &text)?, overrides)
     }
 
-    fn of(path: &Path, text: &str, overrides: &Overrides) -> Result<Self, Error> {
+    fn of(path: &Path, document: Document, overrides: &Overrides) -> Result<Self, Error> {
         let at = |what: String| wrong(path, what);
-        let document: Document = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            at(format!("line {line}: {}", error.message().replace('\n', " ")))
-        })?;
         let base = path.parent().unwrap_or(Path::new(""));
         let of_file = |named: PathBuf| base.join(named);
         let service = overrides.service.as_ref().unwrap_or(&document.service);
         let service = ServiceUrl::parse(service, document.danger_plaintext)?;
         let pins = match (document.pins, document.pins_file.map(of_file)) {
             (Some(pins), None) => pins,
-            (None, Some(file)) => json::parse("pins", &read(&file)?, limits::AGENT_FILE_LEN_MAX)
-                .map_err(|error| wrong(&file, error.to_string()))?,
+            (None, Some(file)) => {
+                json::parse("pins", &read(&file, limits::AGENT_FILE_LEN_MAX)?, limits::AGENT_FILE_LEN_MAX)
+                    .map_err(|error| wrong(&file, error.to_string()))?
+            }
             (Some(_), Some(_)) | (None, None) => {
                 return Err(at("expected either `pins` or `pins_file`".to_string()));
             }
         };
-        let anchors = match document.ca_file.map(of_file) {
-            Some(file) => anchors(&file)?,
-            None if service.is_plain() => Vec::new(),
-            None => return Err(at("expected `ca_file`: no other TLS anchors are trusted".to_string())),
+        let anchors = match (document.ca, document.ca_file.map(of_file)) {
+            (Some(pem), None) => anchors(path, pem.as_bytes())?,
+            (None, Some(file)) => anchors(&file, &read(&file, limits::AGENT_FILE_LEN_MAX)?)?,
+            (None, None) if service.is_plain() => Vec::new(),
+            (Some(_), Some(_)) | (None, None) => {
+                let what = "expected either `ca` or `ca_file`: no other TLS anchors are trusted";
+                return Err(at(what.to_string()));
+            }
+        };
+        let init_data = match document.init_data.map(of_file) {
+            Some(file) => Some(init_data(&file)?),
+            None => None,
         };
         let config = Self {
             service,
@@ -137,6 +216,12 @@ impl Config {
             retries: overrides.retries.or(document.retries).unwrap_or(RETRIES),
             timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
             save_bundle: document.save_bundle.map(of_file),
+            init_data,
+            devices: Settings {
+                nvml_library: document.nvml_library.map(of_file),
+                timeout_s: document.device_timeout_s.unwrap_or(system::TIMEOUT_S),
+                snp_privilege_level: document.snp_privilege_level,
+            },
             danger_keys_on_disk: document.danger_keys_on_disk,
             danger_simulated_vendors: document.danger_simulated_vendors,
         };
@@ -168,6 +253,13 @@ impl Config {
         if !(1..=TIMEOUT_S_MAX).contains(&self.timeout_s) {
             return wrong("timeout_s", format!("expected 1 to {TIMEOUT_S_MAX} seconds"));
         }
+        if !(1..=system::TIMEOUT_S_MAX).contains(&self.devices.timeout_s) {
+            return wrong("device_timeout_s", format!("expected 1 to {} seconds", system::TIMEOUT_S_MAX));
+        }
+        if self.devices.snp_privilege_level.is_some_and(|level| level > system::PRIVILEGE_LEVEL_MAX) {
+            let what = format!("expected 0 to {}", system::PRIVILEGE_LEVEL_MAX);
+            return wrong("snp_privilege_level", what);
+        }
         if self.out_dir == self.run_dir {
             return wrong("run_dir", "expected another folder than `out_dir`".to_string());
         }
@@ -182,23 +274,36 @@ fn wrong(path: &Path, what: String) -> Error {
     Error::Config { place: foreign(&path.to_string_lossy()), what }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
+fn document(path: &Path, text: &str) -> Result<Document, Error> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        wrong(path, format!("line {line}: {}", error.message().replace('\n', " ")))
+    })
+}
+
+/// Reads init data that are only sent. What the service would refuse is told here, where the file is known.
+fn init_data(path: &Path) -> Result<Vec<u8>, Error> {
+    let bytes = read(path, limits::INIT_DATA_LEN_MAX)?;
+    InitData::parse(&bytes).map_err(|error| wrong(path, error.to_string()))?;
+    Ok(bytes)
+}
+
+fn read(path: &Path, len_max: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let bound = u64::try_from(limits::AGENT_FILE_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let bound = u64::try_from(len_max).unwrap_or(u64::MAX).saturating_add(1);
     File::open(path)
         .and_then(|file| file.take(bound).read_to_end(&mut bytes))
         .map_err(|error| wrong(path, format!("cannot be read: {error}")))?;
-    match bytes.len() > limits::AGENT_FILE_LEN_MAX {
-        true => Err(wrong(path, format!("expected at most {} bytes", limits::AGENT_FILE_LEN_MAX))),
+    match bytes.len() > len_max {
+        true => Err(wrong(path, format!("expected at most {len_max} bytes"))),
         false => Ok(bytes),
     }
 }
 
 /// Reads TLS anchors; one that TLS would pass over in silence is refused.
-fn anchors(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let bytes = read(path)?;
+fn anchors(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let mut anchors = Vec::new();
-    for anchor in CertificateDer::pem_slice_iter(&bytes) {
+    for anchor in CertificateDer::pem_slice_iter(pem) {
         let anchor = anchor.map_err(|error| wrong(path, format!("expected PEM: {error}")))?;
         rustls::RootCertStore::empty()
             .add(anchor.clone())
@@ -229,7 +334,11 @@ mod tests {
     }
 
     fn load(text: &str) -> Result<Config, Error> {
-        Config::of(Path::new("agent.toml"), text, &Overrides::default())
+        at("agent.toml", text, &Overrides::default())
+    }
+
+    fn at(path: &str, text: &str, overrides: &Overrides) -> Result<Config, Error> {
+        Config::of(Path::new(path), document(Path::new(path), text)?, overrides)
     }
 
     fn refusal(text: &str) -> String {
@@ -240,13 +349,14 @@ mod tests {
     fn defaults_are_strict() {
         let config = load(&text("")).unwrap();
         assert_eq!((config.kem, config.retries, config.timeout_s), (Kem::XWing, RETRIES, TIMEOUT_S));
+        assert_eq!(config.devices, Settings::default());
         assert!(!config.danger_keys_on_disk && !config.danger_simulated_vendors);
     }
 
     #[test]
     fn paths_of_the_file_are_relative_to_it_and_those_of_the_call_are_not() {
         let text = text("").replace("/run/a", "a");
-        let read = |overrides: &Overrides| Config::of(Path::new("/etc/guest/agent.toml"), &text, overrides);
+        let read = |overrides: &Overrides| at("/etc/guest/agent.toml", &text, overrides);
         let config = read(&Overrides::default()).unwrap();
         assert_eq!(config.out_dir, Path::new("/etc/guest/a"));
         assert_eq!(config.run_dir, Path::new("/run/b"));
@@ -272,6 +382,17 @@ mod tests {
             ("danger_plaintext = true", "retries = 101\ndanger_plaintext = true", "retries"),
             ("danger_plaintext = true", "timeout_s = 0\ndanger_plaintext = true", "timeout_s"),
             ("danger_plaintext = true", "timeout_s = 301\ndanger_plaintext = true", "timeout_s"),
+            ("danger_plaintext = true", "device_timeout_s = 0\ndanger_plaintext = true", "device_timeout_s"),
+            (
+                "danger_plaintext = true",
+                "device_timeout_s = 301\ndanger_plaintext = true",
+                "device_timeout_s",
+            ),
+            (
+                "danger_plaintext = true",
+                "snp_privilege_level = 4\ndanger_plaintext = true",
+                "snp_privilege_level",
+            ),
             (&"03".repeat(32), &"02".repeat(32), "pins"),
         ] {
             let altered = text("").replacen(from, to, 1);
@@ -280,7 +401,15 @@ mod tests {
         }
         let sixteen = (0..16).map(|n| format!("\"k{n}\"")).collect::<Vec<_>>().join(",");
         assert!(load(&text("").replacen("\"model\"", &sixteen, 1)).is_ok());
-        for good in ["retries = 100", "timeout_s = 300", "timeout_s = 1"] {
+        for good in [
+            "retries = 100",
+            "timeout_s = 300",
+            "timeout_s = 1",
+            "device_timeout_s = 300",
+            "device_timeout_s = 1",
+            "snp_privilege_level = 0",
+            "snp_privilege_level = 3",
+        ] {
             assert!(load(&text(good)).is_ok(), "{good}");
         }
     }
@@ -295,6 +424,102 @@ mod tests {
         assert!(matches!(load(&plain), Err(Error::Url { .. })));
         let tls = text("").replace("http://", "https://");
         assert!(refusal(&tls).contains("ca_file"));
+    }
+
+    /// A file with init data that goes with the test.
+    struct Written(PathBuf);
+
+    impl Written {
+        fn new(text: &str) -> Self {
+            let name: [u8; 8] = crate::wire::crypto::random().unwrap();
+            let path = std::env::temp_dir().join(format!("claviger-init-data-{}.toml", hex::encode(name)));
+            std::fs::write(&path, text).unwrap();
+            Self(path)
+        }
+
+        fn load(&self, overrides: &Overrides) -> Result<Config, Error> {
+            Config::read(Origin::InitData(&self.0), overrides)
+        }
+    }
+
+    impl Drop for Written {
+        fn drop(&mut self) {
+            std::fs::remove_file(&self.0).unwrap();
+        }
+    }
+
+    fn init_data(configuration: &str) -> String {
+        format!(
+            "version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n\"claviger-agent.toml\" = \'\'\'\n\
+             {configuration}\'\'\'\n\"policy.rego\" = \"\"\n"
+        )
+    }
+
+    #[test]
+    fn init_data_configure_the_agent_and_are_sent_as_they_are() {
+        let written = init_data(&text("audience = \"https://vault.example\""));
+        let config = Written::new(&written).load(&Overrides::default()).unwrap();
+        assert_eq!(config.init_data.as_deref(), Some(written.as_bytes()));
+        // What the service compares a request with is what the agent asks by.
+        let parsed = InitData::parse(written.as_bytes()).unwrap();
+        let names = parsed.agent().unwrap();
+        assert_eq!((&names.tenant, &names.keys), (&config.tenant, &config.keys));
+        assert_eq!((&names.audience, names.kem()), (&config.audience, config.kem));
+        assert_eq!(names.pins.as_ref().unwrap().id(), config.pins.id());
+        let folders =
+            Overrides { out_dir: Some("/elsewhere".into()), retries: Some(1), ..Overrides::default() };
+        let config = Written::new(&written).load(&folders).unwrap();
+        assert_eq!((config.out_dir.as_path(), config.retries), (Path::new("/elsewhere"), 1));
+    }
+
+    #[test]
+    fn nothing_beside_the_init_data_redirects_the_agent() {
+        let written = Written::new(&init_data(&text("")));
+        for overrides in [
+            Overrides { service: Some("http://127.0.0.1:2".to_string()), ..Overrides::default() },
+            Overrides { tenant: Some("other".parse().unwrap()), ..Overrides::default() },
+            Overrides { keys: Some(Vec::new()), ..Overrides::default() },
+            Overrides { audience: Some("x".parse().unwrap()), ..Overrides::default() },
+        ] {
+            assert!(matches!(written.load(&overrides), Err(Error::Config { .. })), "{overrides:?}");
+        }
+        for (from, to) in [
+            ("[pins]", "pins_file = \"/etc/pins.json\"\n[pins]"),
+            ("[pins]", "init_data = \"/run/other\"\n[pins]"),
+            ("[pins]", "save_bundle = \"bundle.json\"\n[pins]"),
+            ("[pins]", "ca_file = \"ca.pem\"\n[pins]"),
+            ("/run/a", "a"),
+            ("/run/b", "b"),
+            ("tenant =", "tenants ="),
+        ] {
+            let altered = text("").replacen(from, to, 1);
+            assert_ne!(altered, text(""), "{from}");
+            let refused = Written::new(&init_data(&altered)).load(&Overrides::default());
+            assert!(matches!(refused, Err(Error::Config { .. })), "{to}: {refused:?}");
+        }
+        let without = "version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n";
+        let refused = Written::new(without).load(&Overrides::default()).unwrap_err().to_string();
+        assert!(refused.contains(AGENT_CONFIGURATION), "{refused}");
+        assert!(Written::new("x").load(&Overrides::default()).is_err());
+    }
+
+    #[test]
+    fn init_data_of_a_configuration_are_sent_whatever_they_say_as_long_as_they_are_some() {
+        let document = Written::new("version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n");
+        let named = |file: &Written| load(&text(&format!("init_data = {:?}", file.0)));
+        assert_eq!(named(&document).unwrap().init_data, Some(std::fs::read(&document.0).unwrap()));
+        assert!(load(&text("")).unwrap().init_data.is_none());
+        assert!(matches!(named(&Written::new("x")), Err(Error::Config { .. })));
+        let long = format!("# {}", "x".repeat(limits::INIT_DATA_LEN_MAX));
+        assert!(named(&Written::new(&long)).unwrap_err().to_string().contains("at most"));
+    }
+
+    #[test]
+    fn tls_anchors_are_given_once() {
+        let tls = text("").replace("http://", "https://");
+        let with = |more: &str| refusal(&tls.replacen("[pins]", &format!("{more}\n[pins]"), 1));
+        assert!(with("ca = \"x\"\nca_file = \"y\"").contains("either `ca` or `ca_file`"));
+        assert!(with("ca = \"x\"").contains("PEM"));
     }
 
     #[test]

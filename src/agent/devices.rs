@@ -10,8 +10,8 @@ use crate::wire::text::foreign;
 ///
 /// Contract: one collection at a time; the agent holds a lock on its run folder meanwhile, and an implementation may
 /// rely on it. Each call ends within a bound of its own and says `TimedOut` if the device does not answer; none
-/// retries. Nothing is remembered from call to call: facts are read and evidence is made anew each time, never
-/// taken from a record made at boot.
+/// retries, but where an interface's own protocol asks for it. Nothing is remembered from call to call: facts are read
+/// and evidence is made anew each time, never taken from a record made at boot.
 pub trait Devices {
     /// Reads what NVML, PCI and the container runtime show now.
     ///
@@ -63,6 +63,8 @@ pub enum Extension {
 pub enum Interface {
     /// The kernel's report interface, below `/sys/kernel/config/tsm`.
     ConfigfsTsm,
+    /// What a container runtime leaves behind.
+    Container,
     /// The boot event log, in the data of an ACPI table.
     EventLog,
     /// NVIDIA's management library.
@@ -71,6 +73,8 @@ pub enum Interface {
     Pci,
     /// The runtime registers of the guest, and their log.
     RuntimeRegister,
+    /// The kernel's older interface to SNP reports, `/dev/sev-guest`.
+    SevGuest,
     /// The virtual TPM of a paravisor guest.
     Vtpm,
 }
@@ -80,10 +84,12 @@ impl Interface {
     pub fn text(self) -> &'static str {
         match self {
             Self::ConfigfsTsm => "configfs-tsm",
+            Self::Container => "the container runtime's list",
             Self::EventLog => "the event log",
             Self::Nvml => "NVML",
             Self::Pci => "PCI",
             Self::RuntimeRegister => "the runtime register",
+            Self::SevGuest => "/dev/sev-guest",
             Self::Vtpm => "vTPM",
         }
     }

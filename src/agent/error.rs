@@ -102,6 +102,26 @@ impl Error {
         }
     }
 
+    /// Tells whether the same may go well at another time. An answer that the request itself cannot be served is not
+    /// signed, so it is no denial, and yet the same request would get it again.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Service { status, .. } => ![400, 404, 405, 413, 426].contains(status),
+            Self::Config { .. }
+            | Self::DenialUnsigned { .. }
+            | Self::Device(_)
+            | Self::FactsChanged { .. }
+            | Self::Folder { .. }
+            | Self::NonceZero { .. }
+            | Self::NotAsked { .. }
+            | Self::Protocol(_)
+            | Self::Reply { .. }
+            | Self::SimulatedPins
+            | Self::Unreachable { .. }
+            | Self::Url { .. } => self.exit() == Exit::Undecided,
+        }
+    }
+
     /// Returns for how long the service asks to wait.
     pub fn retry_after_s(&self) -> Option<u32> {
         match self {

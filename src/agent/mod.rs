@@ -17,10 +17,11 @@ pub mod folder;
 pub mod instance;
 pub mod outcome;
 pub mod run;
+pub mod system;
 pub mod url;
 
 pub use clock::{Clock, SystemClock};
-pub use config::{Config, Overrides};
+pub use config::{Config, Origin, Overrides};
 pub use devices::{DeviceError, Devices, Extension};
 pub use error::Error;
 pub use outcome::{Delivered, Denial, Outcome};

@@ -9,10 +9,10 @@ use super::check::{self, Grant, SignedDenial};
 use super::client::{self, Client};
 use super::clock::{Clock, SystemClock};
 use super::collect::{self, Asked, Challenge};
-use super::config::{Config, Overrides};
+use super::config::{Config, Origin, Overrides};
 use super::deliver::Delivery;
 use super::devices::Devices;
-use super::error::{Error, Exit};
+use super::error::Error;
 use super::folder::{Access, Folder};
 use super::instance::Instance;
 use super::outcome::{Delivered, Denial, Outcome};
@@ -31,8 +31,8 @@ const SPARE_S: i64 = 5;
 /// Reads the configuration, gets the keys, tells what happened in one line, and returns the exit status.
 ///
 /// This is what `claviger agent --once` does: the lease is left to lapse.
-pub fn main_with(config: &Path, overrides: &Overrides, devices: &mut impl Devices) -> u8 {
-    let outcome = match Config::load(config, overrides) {
+pub fn main_with(config: Origin<'_>, overrides: &Overrides, devices: &mut impl Devices) -> u8 {
+    let outcome = match Config::read(config, overrides) {
         Ok(config) => run(&config, devices, &SystemClock),
         Err(error) => Outcome::Stopped { error, attempts: 0 },
     };
@@ -106,9 +106,7 @@ fn perform<D: Devices, C: Clock>(config: &Config, devices: &mut D, clock: &C, wi
         let outcome = session.attempt().unwrap_or_else(|error| Outcome::Stopped { error, attempts });
         let told = session.delivery.tell(outcome.status(clock.now(), session.simulated()));
         match &outcome {
-            Outcome::Stopped { error, .. }
-                if error.exit() == Exit::Undecided && attempts <= config.retries =>
-            {
+            Outcome::Stopped { error, .. } if error.may_pass() && attempts <= config.retries => {
                 match wait(attempts, error.retry_after_s()) {
                     Ok(duration) => clock.sleep(duration),
                     Err(error) => return Outcome::Stopped { error, attempts },
@@ -196,7 +194,7 @@ impl<'a, D: Devices, C: Clock> Session<'a, D, C> {
             transport_key: self.instance.transport().public().to_vec(),
             event_log: None,
         };
-        let asked = Asked::new(challenge, head, event_log)?;
+        let asked = Asked { init_data: config.init_data.clone(), ..Asked::new(challenge, head, event_log)? };
         let (request, facts) = match self.wish.operation {
             Operation::Release | Operation::Renew => {
                 let (request, facts) = collect::collect(self.devices, &self.instance, &asked)?;

@@ -194,8 +194,28 @@ pub struct Request {
     /// What the vendor says of the platform's TCB, where it is the vendor who rates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcb: Option<RatedTcb>,
+    /// SHA-384 of the init data that was sent, whatever became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_data: Option<Digest<48>>,
     pub devices: Vec<Pdi>,
     pub keys: Vec<KeyId>,
+}
+
+/// What fixes the agent of a guest, and on whose word: the operator's, or that of init data that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentFixed {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_by: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_basis: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_by: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_basis: Option<Text>,
+    /// The image that the init data names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Text>,
 }
 
 /// What Intel said of the TCB of a TDX platform, and by which collateral: a platform can be out of date over night.
@@ -282,6 +302,8 @@ pub struct Released {
     /// `receipt::ciphertexts_digest` of what was sealed.
     pub ciphertexts: Digest<32>,
     pub binding: Text,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentFixed>,
     pub residual_risks: Vec<Text>,
     pub warnings: Vec<Code>,
     pub standing: Option<Digest<32>>,

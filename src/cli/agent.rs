@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Status, complain, lockdown};
-use crate::agent::Overrides;
+use crate::agent::system::{Machine, Places};
+use crate::agent::{Config, Origin, Overrides, run};
 use crate::wire::ids::{Audience, KeyId, TenantId};
 
 /// Gets the keys of this guest: challenge, evidence, attest, check, open, deliver.
@@ -14,8 +15,12 @@ use crate::wire::ids::{Audience, KeyId, TenantId};
 #[derive(Args)]
 pub struct Agent {
     /// The agent's configuration file.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "init_data")]
+    config: Option<PathBuf>,
+    /// The init data that this guest was launched with: the configuration is read from its `claviger-agent.toml`, and
+    /// the document is sent as it is. The measured image must have compared its digest with HOST_DATA or MRCONFIGID.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "service", "tenant", "keys", "audience"])]
+    init_data: Option<PathBuf>,
     /// Address of the service, in place of the configured one.
     #[arg(long, value_name = "URL")]
     service: Option<String>,
@@ -51,20 +56,22 @@ impl Agent {
         #[cfg(feature = "sim")]
         if let Some(socket) = &self.simulated_machine {
             let mut devices = super::simulate::Remote::connect(socket)?;
-            let status = crate::agent::run::main_with(&self.config, &self.overrides(), &mut devices);
-            return Ok(match status {
-                0 => Status::Good,
-                1 => Status::Refused,
-                3 => Status::Undecided,
-                _ => Status::Usage,
-            });
+            return Ok(ended(run::main_with(self.origin()?, &self.overrides(), &mut devices)));
         }
-        // The configuration is checked all the same, so that a mistake in it shows before a guest is built.
-        crate::agent::Config::load(&self.config, &self.overrides()).map_err(Failure::usage)?;
-        Err(Failure::Usage(
-            "the configuration is good; this build reaches no real devices yet (configfs-tsm and NVML are not built)"
-                .to_string(),
-        ))
+        let config = Config::read(self.origin()?, &self.overrides()).map_err(Failure::usage)?;
+        let machine = Machine::new(Places::default(), &config.devices, &config.run_dir);
+        let mut devices = machine.map_err(Failure::usage)?;
+        Ok(ended(run::main_with(self.origin()?, &self.overrides(), &mut devices)))
+    }
+
+    fn origin(&self) -> Result<Origin<'_>, Failure> {
+        match (&self.config, &self.init_data) {
+            (Some(file), None) => Ok(Origin::File(file)),
+            (None, Some(file)) => Ok(Origin::InitData(file)),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(Failure::usage("expected either --config or --init-data"))
+            }
+        }
     }
 
     fn overrides(&self) -> Overrides {
@@ -77,5 +84,15 @@ impl Agent {
             run_dir: self.run_dir.clone(),
             retries: self.retries,
         }
+    }
+}
+
+/// Takes the exit status of a run for that of the command.
+fn ended(status: u8) -> Status {
+    match status {
+        0 => Status::Good,
+        1 => Status::Refused,
+        3 => Status::Undecided,
+        _ => Status::Usage,
     }
 }

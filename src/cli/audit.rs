@@ -1,6 +1,8 @@
 //! `claviger audit`: the log, checked without trusting the server.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use crate::protocol::json;
 use crate::protocol::role::{PinnedRoots, Role};
 use crate::store::LogCopy;
 use crate::wire::limits;
+use crate::wire::txn::StoreError;
 
 /// The audit log.
 #[derive(Subcommand)]
@@ -71,12 +74,16 @@ impl Verify {
             return Err(of_service(&format!("speaks of other roots than {}", self.pins.display())));
         }
         let certificate = public.certificate(Role::Log).map_err(|error| of_service(&error))?.clone();
+        is_database(&self.database)?;
         let report = block_on(async {
             let read = LogCopy::read(self.database.clone(), move |log| {
                 let log_keys = [certificate];
                 verify(log, &Pins { roots: &roots, log_keys: &log_keys, remembered })
             });
-            read.await.map_err(assemble::store_failure)
+            let failed = |error: StoreError| {
+                assemble::failure(&format!("{}: {error}", self.database.display()), error.code())
+            };
+            read.await.map_err(failed)
         })?;
         print(&match self.format {
             Format::Json => format!("{}\n", document(&report)),
@@ -85,6 +92,23 @@ impl Verify {
         Ok(if report.findings.is_empty() { Status::Good } else { Status::Refused })
     }
 }
+
+/// Tells a file that is none, or no database, from a store that is away: there trying again changes nothing.
+fn is_database(path: &Path) -> Result<(), Failure> {
+    let wrong = |error: std::io::Error| Failure::at(path, error);
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(wrong)?;
+    file.take(16).read_to_end(&mut first).map_err(wrong)?;
+    match first == SQLITE {
+        true => Ok(()),
+        false => Err(Failure::at(path, "expected an SQLite database; this is another file")),
+    }
+}
+
+/// How each SQLite file begins.
+///
+/// Source: SQLite, Database File Format, section 1.3.
+const SQLITE: [u8; 16] = *b"SQLite format 3\0";
 
 fn document(report: &Report) -> Value {
     let finding = |finding: &Finding| {

@@ -34,5 +34,18 @@ fn page(catalogue: &Catalogue) -> String {
     }
     lines.push("\nresidual risks".to_string());
     lines.extend(catalogue.risks.iter().map(|risk| format!("  {:<28} {}", risk.id.text(), risk.text)));
+    lines.push("\nsupport list: combinations of whole GPUs that vendors state as supported".to_string());
+    for row in &catalogue.support {
+        let cpus: Vec<&str> = row.lines.iter().map(|line| line.text()).collect();
+        lines.push(format!(
+            "  {} with {}: driver {} from {}, VBIOS from {}",
+            cpus.join(", "),
+            row.architecture.chip(),
+            row.driver_branch,
+            row.driver_least,
+            row.vbios_least
+        ));
+        lines.push(format!("    by {}, read on {}", row.source, row.dated));
+    }
     lines.join("\n") + "\n"
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::print::print;
-use super::{Failure, Status};
+use super::{Failure, Status, documents};
 use crate::wire::Code;
 use crate::wire::code::Family;
 use crate::wire::text::foreign;
@@ -22,10 +22,14 @@ impl Explain {
             print(&rows.collect::<String>())?;
             return Ok(Status::Good);
         };
-        let Some(code) = Code::from_text(&text) else {
+        let typed = text.to_lowercase();
+        let Some(code) = Code::from_text(&typed) else {
+            // A code that begins with what was typed is nearer than one that is spelled alike.
+            let distance =
+                |known: &str| (!known.starts_with(&typed), strsim::damerau_levenshtein(known, &typed));
             let nearest = Code::TABLE
                 .iter()
-                .map(|row| (strsim::damerau_levenshtein(row.text, &text), row.text))
+                .map(|row| (distance(row.text), row.text))
                 .min()
                 .map_or(String::new(), |(_, nearest)| format!("; the nearest is `{nearest}`"));
             return Err(Failure::Usage(format!(
@@ -33,14 +37,18 @@ impl Explain {
                 foreign(&text)
             )));
         };
-        let (meaning, kind) = (sentence(code.meaning()), kind(code.family()));
+        let (meaning, kind) = (sentence(code.meaning()), kind(code));
         print(&format!("{code}\n\n{meaning}.\n\nKind: {kind}.\nWhat to do: {}.\n", code.hint()))?;
         Ok(Status::Good)
     }
 }
 
-fn kind(family: Family) -> &'static str {
-    match family {
+fn kind(code: Code) -> &'static str {
+    if documents::is_of_document(code) {
+        return "a document given beside the evidence is out of date, damaged or about another device; \
+                picked by hand it refuses, in the service it counts as not given";
+    }
+    match code.family() {
         Family::Authenticity => "the evidence is not genuine, or not about this device",
         Family::Floor => "refused, and no policy can allow it",
         Family::Policy => "not allowed by the policy, or by the strict defaults without one",

@@ -38,7 +38,10 @@ impl Init {
             "identity made in {dir}\n\nNext:\n\
              1. Move the two root keys offline, to two places; the service runs without them:\n     {}\n     {}\n\
              2. Pin these roots in every agent (`pins_file` in its configuration):\n{pins}\n\
-             3. Write a configuration and run `claviger serve --config FILE`.\n\n\
+             3. Write a configuration with a folder of the vendors' endorsements (`[endorsements]`).\n\
+             4. Put a policy of each tenant into force: `claviger policy activate --config FILE POLICY`.\n\
+             5. Enrol its keys: `claviger key add --config FILE --tenant TENANT --key KEY --from KEYFILE`.\n\
+             6. Run `claviger serve --config FILE`.\n\n\
              The certificates of the online keys end at {}; renew each before with \
              `claviger identity certify --dir {dir} --roots DIR --role ROLE`.\n",
             a.display(),

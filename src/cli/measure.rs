@@ -12,12 +12,16 @@ use crate::wire::{Code, Digest, limits};
 use crate::workbench;
 
 mod files;
+mod init_data;
 mod snp;
 mod tdx;
 
 /// What is measured.
 #[derive(Subcommand)]
 pub enum Measure {
+    /// Compute what HOST_DATA and MRCONFIGID hold for init data, and show what it says to claviger.
+    #[command(after_help = init_data::HELP)]
+    InitData(init_data::MeasureInitData),
     /// Compute the launch digest of an AMD SEV-SNP guest: MEASUREMENT of its reports.
     #[command(after_help = snp::HELP)]
     Snp(snp::MeasureSnp),
@@ -29,6 +33,7 @@ pub enum Measure {
 impl Measure {
     pub fn run(self) -> Result<Status, Failure> {
         match self {
+            Self::InitData(measure) => measure.run(),
             Self::Snp(measure) => measure.run(),
             Self::Tdx(measure) => measure.run(),
         }
@@ -42,7 +47,7 @@ pub enum SetFormat {
     Text,
     /// The reference set as TOML.
     Toml,
-    /// The reference set as canonical JSON; its SHA-256 is the set's digest.
+    /// The reference set as canonical JSON; its SHA-256 without the member `created` is the set's digest.
     Json,
 }
 
@@ -120,6 +125,12 @@ fn page(set: &ReferenceSet, digest: Digest<32>) -> String {
     line(format!("in the policy, below [{section}]:"));
     for text in in_policy(&set.values) {
         line(format!("    {text}"));
+    }
+    if let Values::Tdx(tdx) = &set.values
+        && let Some(rtmr3) = tdx.rtmr3
+    {
+        line("below [cpu.tdx.workload], where it fixes the workload:".to_string());
+        line(format!("    rtmr3 = [\"{rtmr3}\"]"));
     }
     page
 }

@@ -24,6 +24,8 @@ mod config;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod demo;
 #[cfg(any(feature = "verifier", feature = "agent"))]
+mod documents;
+#[cfg(any(feature = "verifier", feature = "agent"))]
 mod explain;
 #[cfg(feature = "verifier")]
 mod files;
@@ -135,7 +137,7 @@ enum Command {
     /// Tell what a code means and what to do about it.
     #[cfg(any(feature = "verifier", feature = "agent"))]
     Explain(explain::Explain),
-    /// Renew the service's online keys under its offline roots.
+    /// Show the service's pins and certificates; renew its online keys under the offline roots.
     #[cfg(feature = "server")]
     #[command(subcommand)]
     Identity(init::Identity),

@@ -157,7 +157,19 @@ impl AddKey {
             enrol::enrol(&local.identity, &custodian, &context, &enrolment, now).await.map_err(wrong)?;
         local.change("claviger key add", Change::AddKey(row)).await?;
         let (key, tenant, version) = (&self.key, &self.of.tenant, context.version);
-        Ok(tell(&format!("key {key} of tenant {tenant}: version {version} enrolled\n")))
+        let mut text = match version {
+            1 => format!("key {key} of tenant {tenant}: version 1 enrolled\n"),
+            _ => format!(
+                "key {key} of tenant {tenant}: version {version} enrolled; the key existed, and this version takes its \
+                 place\n"
+            ),
+        };
+        if !covered(&local, &self.of.tenant, &self.key).await? {
+            text.push_str(&format!(
+                "warning: no policy of tenant {tenant} that selects {key} is in force; until one is, nobody gets it\n"
+            ));
+        }
+        Ok(tell(&text))
     }
 
     fn read(&self) -> Result<Secret, Failure> {
@@ -172,6 +184,18 @@ impl AddKey {
         .map_err(|error| wrong(error.to_string()))?;
         Ok(Secret::copied(&bytes))
     }
+}
+
+/// Tells whether a policy that is in force decides on a key.
+async fn covered(local: &Local, tenant: &TenantId, key: &KeyId) -> Result<bool, Failure> {
+    let tenant = tenant.clone();
+    let active = local.store.read::<_, StoreError, _>(move |tx| tx.active(&tenant));
+    let mut covered = false;
+    for activation in active.await.map_err(assemble::store_failure)? {
+        let active = in_force(activation).map_err(Failure::usage)?;
+        covered |= Rules::<Fresh>::policy(&active).covers(key);
+    }
+    Ok(covered)
 }
 
 async fn list_keys(of: OfTenant) -> Result<Status, Failure> {
@@ -205,15 +229,16 @@ fn parse(path: &std::path::Path) -> Result<(Vec<u8>, Policy), Failure> {
     Ok((bytes, policy))
 }
 
-fn warnings(policy: &Policy) -> String {
-    policy.lint().iter().map(|warning| format!("warning: {warning}\n")).collect()
+fn warnings(policy: &Policy) -> Result<String, Failure> {
+    let all = [policy.lint(), policy.ended(clock::now()?), policy.placeholders()].concat();
+    Ok(all.iter().map(|warning| format!("warning: {warning}\n")).collect())
 }
 
 impl CheckPolicy {
     fn run(self) -> Result<Status, Failure> {
         let (_, policy) = parse(&self.policy)?;
         let digest = policy.digest().map_err(Failure::usage)?;
-        let warnings = warnings(&policy);
+        let warnings = warnings(&policy)?;
         print(&format!("policy {} of tenant {}: {digest}\n{warnings}", policy.name, policy.tenant))?;
         Ok(Status::Good)
     }
@@ -225,7 +250,7 @@ impl ActivatePolicy {
         let local = Local::open(&self.config).await?;
         let digest = policy.digest().map_err(Failure::usage)?;
         // Before the change: whoever reads along may still end the command.
-        print(&warnings(&policy))?;
+        print(&warnings(&policy)?)?;
         local.change("claviger policy activate", Change::ActivatePolicy { document }).await?;
         Ok(tell(&format!(
             "policy {} of tenant {} is in force: {digest}\nno approver has signed it; every result says so\n",

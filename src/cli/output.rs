@@ -5,9 +5,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use super::print::print;
-use super::{Failure, Status};
+use super::{Failure, Status, documents};
+use crate::policy::Reason;
 use crate::policy::appraise::Appraisal;
 use crate::policy::appraise::Status as AppraisalStatus;
+use crate::verify::Subject;
 use crate::verify::verdict::{Verdict, most_telling};
 use crate::wire::{Check, CheckName, Checks, Code, Outcome};
 
@@ -75,10 +77,9 @@ impl Judged {
         let mut page = String::new();
         line(&mut page, format_args!("verdict:   {}", word(&self.verdict())));
         line(&mut page, format_args!("appraisal: {}", word(&self.appraisal.status())));
-        for code in self.appraisal.codes() {
-            line(&mut page, format_args!("    {code}: {}", code.meaning()));
-            line(&mut page, format_args!("        what to do: {}", code.hint()));
-        }
+        let all: Vec<Reason> =
+            self.appraisal.reasons().iter().chain(self.appraisal.warnings()).cloned().collect();
+        reason_lines(&mut page, &all, |_| String::new());
         page.push_str("\nchecks:\n");
         for check in self.checks.list() {
             check_lines(&mut page, check);
@@ -143,6 +144,11 @@ impl Conclusion<'_> {
             false => "genuine",
         };
         match (self.verdict, self.appraisal) {
+            (Verdict::Refused, _) if documents::alone_failed(self.checks) => format!(
+                "refused, since a document given beside the evidence is out of date, damaged or about another \
+                 device ({code}), which says nothing against the evidence itself. Rely on none of its claims; \
+                 give the right document and judge again."
+            ),
             (Verdict::Refused, _) => {
                 format!("not shown to be genuine ({code}). Rely on none of its claims.")
             }
@@ -248,6 +254,25 @@ pub fn check_lines(page: &mut String, check: &Check) {
     }
     if let (Outcome::Fail | Outcome::Unknown, Some(hint)) = (check.outcome, check.hint) {
         line(page, format_args!("        what to do: {hint}"));
+    }
+}
+
+/// Writes reasons, each code of a part once: what it means, what was expected, what was found and what to do. `named`
+/// gives what stands before the code.
+pub fn reason_lines(page: &mut String, reasons: &[Reason], named: fn(Subject) -> String) {
+    for (at, reason) in reasons.iter().enumerate() {
+        let same = |other: &Reason| (other.subject, other.code) == (reason.subject, reason.code);
+        if reasons.iter().take(at).any(same) {
+            continue;
+        }
+        let Reason { subject, code, expected, actual } = reason;
+        line(page, format_args!("    {}{code}: {}", named(*subject), code.meaning()));
+        for (label, text) in [("expected", expected), ("found", actual)] {
+            if let Some(text) = text {
+                line(page, format_args!("        {label}: {text}"));
+            }
+        }
+        line(page, format_args!("        what to do: {}", code.hint()));
     }
 }
 

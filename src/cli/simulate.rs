@@ -10,11 +10,12 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::print::print;
-use super::{Failure, Status, clock, complain, roots};
+use super::{Failure, Status, clock, complain, files, roots};
 use crate::agent::devices::{DeviceError, Devices, Extension, Interface};
 use crate::protocol::facts::Facts;
 use crate::protocol::message::{Bytes, CpuEvidence, GpuEvidence};
 use crate::sim::{Cpu, Machine, SimDevices, Vendors};
+use crate::wire::limits;
 
 /// The policy that names the image of every simulated machine.
 const POLICY: &str = include_str!("../../policies/simulator.toml");
@@ -34,8 +35,11 @@ pub struct Simulate {
     #[arg(long, value_enum, default_value_t = CpuChoice::Snp, value_name = "KIND")]
     cpu: CpuChoice,
     /// GPUs of the machine.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = gpus)]
     gpus: usize,
+    /// Init data that the machine is launched with, for `agent --init-data`.
+    #[arg(long, value_name = "FILE")]
+    init_data: Option<PathBuf>,
 }
 
 /// CPUs that can be simulated.
@@ -84,8 +88,17 @@ impl Simulate {
     }
 
     /// Writes what belongs to the machine, and answers for it.
-    fn serve<C: Cpu>(&self, vendors: &Vendors, machine: Machine<C>) -> Result<Status, Failure> {
+    fn serve<C: Cpu>(&self, vendors: &Vendors, mut machine: Machine<C>) -> Result<Status, Failure> {
+        if let Some(path) = &self.init_data {
+            let document = files::read(path)?;
+            machine.launch(&document).map_err(|error| Failure::at(path, error))?;
+        }
         let (anchors, endorsements) = (self.dir.join("roots"), self.dir.join("endorsements"));
+        if self.dir.exists() {
+            let what =
+                "exists already; a machine is made in a new folder alone: remove this one, or name another";
+            return Err(Failure::at(&self.dir, what));
+        }
         for folder in [&self.dir, &anchors, &endorsements] {
             fs::create_dir(folder).map_err(|error| wrong(folder, &error))?;
         }
@@ -115,6 +128,11 @@ impl Simulate {
         }
         Ok(Status::Good)
     }
+}
+
+fn gpus(text: &str) -> Result<usize, String> {
+    let count = text.parse::<usize>().ok().filter(|count| (1..=limits::DEVICES_MAX).contains(count));
+    count.ok_or_else(|| format!("expected 1 to {} GPUs", limits::DEVICES_MAX))
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
@@ -172,7 +190,11 @@ impl Remote {
     ///
     /// Errors: `Failure::Usage` naming the socket.
     pub fn connect(socket: &Path) -> Result<Self, Failure> {
-        let stream = UnixStream::connect(socket).map_err(|error| wrong(socket, &error))?;
+        let stream = UnixStream::connect(socket).map_err(|error| {
+            let what =
+                "start `claviger simulate --dir DIR` and wait for `ready`; the socket is DIR/machine.sock";
+            Failure::at(socket, format!("{error}; {what}"))
+        })?;
         Ok(Self { lines: BufReader::new(stream) })
     }
 

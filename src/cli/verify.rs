@@ -16,7 +16,7 @@ use crate::verify::roots::AmdAnchors;
 use crate::verify::snp::SnpEndorsements;
 use crate::verify::{NvidiaEndorsements, Roots, Verifier, nvidia, snp};
 use crate::wire::text::foreign;
-use crate::wire::{UnixSeconds, Untrusted, limits};
+use crate::wire::{Checks, UnixSeconds, Untrusted, limits};
 
 mod bundle;
 mod claims;
@@ -56,6 +56,7 @@ Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2
 const GPU_HELP: &str = "\
 Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided
 where something needed was not given: both RIMs, and an OCSP answer for every certificate but leaf and root.
+A RIM of another driver or VBIOS than the GPU runs refuses: what is picked for a device must be about it.
 The appraisal speaks of acceptability under the strict defaults: reference values, and one whole GPU.
 
 Examples:
@@ -196,7 +197,22 @@ impl VerifyGpu {
             given.ocsp.push(OcspResponse::parse(&files::read_binary(path)?));
         }
         let devices = match (&self.evidence, &self.report, &self.chain) {
-            (Some(path), _, _) => list::read(path)?,
+            (Some(path), _, _) => match list::read(path)? {
+                Ok(devices) => devices,
+                Err(check) => {
+                    let mut checks = Checks::new();
+                    checks.record(check);
+                    let judged = Judged {
+                        claims: json!({}),
+                        checks,
+                        appraisal: Appraisal::none(),
+                        notes,
+                        unasked: None,
+                        device: None,
+                    };
+                    return list::print(&[judged], self.circumstances.format);
+                }
+            },
             (None, Some(report), Some(chain)) => {
                 vec![list::Device { report: files::read_binary(report)?, chain: files::read_binary(chain)? }]
             }
@@ -232,9 +248,7 @@ impl Circumstances {
     fn now(&self) -> Result<UnixSeconds, Failure> {
         match &self.at {
             Some(text) => {
-                let wrong = |what| {
-                    Failure::Usage(format!("--at: {what}; expected a time such as 2026-11-30T12:00:00Z"))
-                };
+                let wrong = |what| Failure::Usage(format!("--at: {what}"));
                 UnixSeconds::from_rfc3339(text).map_err(wrong)
             }
             None => clock::now(),

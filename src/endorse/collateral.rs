@@ -6,6 +6,7 @@ use super::certificate::Certificate;
 use super::crl::Crl;
 use super::error::Error;
 use super::json::{Json, NotJson};
+use super::pem;
 use super::qe_identity::QeIdentity;
 use super::tcb_info::TcbInfo;
 use crate::wire::crypto::P256_SIGNATURE_LEN;
@@ -47,8 +48,9 @@ impl Collateral {
     ///
     /// Shape: a JSON object of at most `COLLATERAL_LEN_MAX` bytes with nine texts: `tcb_info` and `qe_identity` as
     /// Intel signed them, `tcb_info_signature` and `qe_identity_signature` (64 bytes in hex), `pck_crl` and
-    /// `root_ca_crl` (DER in hex), and `tcb_info_issuer_chain`, `qe_identity_issuer_chain` and `pck_crl_issuer_chain`
-    /// (PEM of two certificates, root last). Each stands once; further members are passed over.
+    /// `root_ca_crl` (DER in hex, or PEM, as Intel's services and caches give them), and `tcb_info_issuer_chain`,
+    /// `qe_identity_issuer_chain` and `pck_crl_issuer_chain` (PEM of two certificates, root last). Each stands once;
+    /// further members are passed over.
     ///
     /// Errors: `Collateral` naming the member; those of `TcbInfo::parse` and `QeIdentity::parse`.
     ///
@@ -59,10 +61,7 @@ impl Collateral {
             let what = format!("at most {} bytes; {} given", limits::COLLATERAL_LEN_MAX, json.len());
             return Err(Error::Collateral { what });
         }
-        let members = Members::read(json).map_err(|NotJson { offset, expected }| Error::Collateral {
-            what: format!("{expected} at offset {offset}"),
-        })?;
-        members.parse()
+        Members::read(json)?.parse()
     }
 
     /// Tells whether bytes begin like such a document.
@@ -92,7 +91,18 @@ const NAMES: [&str; 9] = [
 ];
 
 impl<'a> Members<'a> {
-    fn read(json: &'a [u8]) -> Result<Self, NotJson> {
+    fn read(json: &'a [u8]) -> Result<Self, Error> {
+        let found = Self::found(json).map_err(|NotJson { offset, expected }| Error::Collateral {
+            what: format!("{expected} at offset {offset}"),
+        })?;
+        let mut members = [const { Cow::Borrowed("") }; 9];
+        for ((member, found), name) in members.iter_mut().zip(found).zip(NAMES) {
+            *member = found.ok_or_else(|| Error::Collateral { what: format!("the member `{name}`") })?;
+        }
+        Ok(Self(members))
+    }
+
+    fn found(json: &'a [u8]) -> Result<[Option<Cow<'a, str>>; 9], NotJson> {
         let mut reader = Json::new(json)?;
         let mut found: [Option<Cow<'a, str>>; 9] = [const { None }; 9];
         reader.object::<NotJson>(|name, reader| {
@@ -102,13 +112,8 @@ impl<'a> Members<'a> {
             }
             Ok(())
         })?;
-        let missing = reader.wrong("all nine members before this place");
         reader.finish()?;
-        let mut members = [const { Cow::Borrowed("") }; 9];
-        for (member, found) in members.iter_mut().zip(found) {
-            *member = found.ok_or(missing)?;
-        }
-        Ok(Self(members))
+        Ok(found)
     }
 
     fn parse(&self) -> Result<Collateral, Error> {
@@ -134,6 +139,8 @@ impl<'a> Members<'a> {
             let text = text.as_bytes().to_vec();
             Ok::<_, Error>(SignedText { text, signature, chain: issuer_chain(chain.0, chain.1)? })
         };
+        alone("tcb_info", tcb_info, "tcbInfo")?;
+        alone("qe_identity", qe, "enclaveIdentity")?;
         Ok(Collateral {
             digest: digest.sha256(),
             tcb_info: TcbInfo::parse(tcb_info.as_bytes())?,
@@ -159,6 +166,16 @@ fn wrong(member: &'static str, what: impl std::fmt::Display) -> Error {
     Error::Collateral { what: format!("{what} in {member}") }
 }
 
+/// Intel's answers hold the signed text beside its signature: whoever takes one as it came gets told so.
+fn alone(member: &'static str, text: &str, wrapper: &'static str) -> Result<(), Error> {
+    let after_brace = text.trim_ascii_start().strip_prefix('{').map(str::trim_ascii_start);
+    let named = after_brace.and_then(|text| text.strip_prefix('"')?.strip_prefix(wrapper));
+    match named.is_some_and(|rest| rest.starts_with('"')) {
+        true => Err(wrong(member, format_args!("the text inside of `{wrapper}` alone, without signature,"))),
+        false => Ok(()),
+    }
+}
+
 fn inside(member: &'static str, error: &Error) -> Error {
     Error::Collateral { what: format!("a well-formed {member}: {error}") }
 }
@@ -167,8 +184,14 @@ fn list(member: &'static str, text: &str) -> Result<Crl, Error> {
     if text.len() > limits::CRL_LEN_MAX * 2 {
         return Err(wrong(member, format_args!("at most {} bytes", limits::CRL_LEN_MAX)));
     }
-    let der = hex::decode(text).map_err(|_| wrong(member, "a list as DER in hex"))?;
-    Crl::from_der(&der).map_err(|error| inside(member, &error))
+    let parsed = match pem::is_pem(text.as_bytes()) {
+        true => Crl::from_bytes(text.as_bytes()),
+        false => {
+            let der = hex::decode(text).map_err(|_| wrong(member, "a list as DER in hex or PEM"))?;
+            Crl::from_der(&der)
+        }
+    };
+    parsed.map_err(|error| inside(member, &error))
 }
 
 fn issuer_chain(member: &'static str, text: &str) -> Result<IssuerChain, Error> {

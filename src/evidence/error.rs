@@ -26,6 +26,8 @@ pub enum Error {
         logged: Box<Digest<48>>,
         computed: Box<Digest<48>>,
     },
+    /// The ACPI table that points to the log, in place of the log.
+    EventLogAcpiTable,
     /// A field of the log's first record that is not what a TDX guest writes.
     EventLogHeader {
         field: &'static str,
@@ -204,7 +206,9 @@ impl Error {
             Self::EventLogAlgorithm { .. } => Code::EventLogAlgorithm,
             Self::EventLogContent { .. } => Code::EventLogContentMalformed,
             Self::EventLogDigest { .. } => Code::EventLogDigestMismatch,
-            Self::EventLogHeader { .. } | Self::EventLogShort { .. } => Code::EventLogMalformed,
+            Self::EventLogAcpiTable | Self::EventLogHeader { .. } | Self::EventLogShort { .. } => {
+                Code::EventLogMalformed
+            }
             Self::EventLogLarge { .. } => Code::EventLogTooLarge,
             Self::EventLogRegister { .. } => Code::EventLogRegister,
             Self::EventLogTrailing { .. } => Code::EventLogTrailing,
@@ -254,6 +258,9 @@ impl Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::EventLogAcpiTable => f.write_str(
+                "this is the ACPI table CCEL itself; give its data, /sys/firmware/acpi/tables/data/CCEL",
+            ),
             Self::EventLogAlgorithm { place } => {
                 write!(f, "expected one digest of SHA-384 in {place}")
             }
@@ -351,7 +358,15 @@ impl std::fmt::Display for Error {
                 hex::encode(vendor)
             ),
             Self::TdxVersion { version } => {
-                write!(f, "quote version {version} is not supported; expected 4 or 5")
+                match version {
+                    0..=0xff => write!(f, "quote version {version} is not supported; expected 4 or 5"),
+                    // Text, or a document of another kind.
+                    _ => write!(
+                        f,
+                        "this does not look like a quote: expected version 4 or 5 in its first two bytes; {version} \
+                         given"
+                    ),
+                }
             }
             Self::GpuArchitectureUnknown { gpu_info } => {
                 write!(f, "expected GPU_INFO 0x180 (GH100) or 0x1a0 (GB100); {gpu_info:#x} given")

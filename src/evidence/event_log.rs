@@ -17,6 +17,7 @@ pub use content::{Content, Label, Variable, initrd, kernel_command_line, load_op
 pub use kind::EventType;
 
 use super::Error;
+use crate::wire::runtime_event::{GPU_EVIDENCE_EVENT, RUNTIME_REGISTER};
 use crate::wire::{Digest, crypto, limits};
 
 /// Registers that a log replays into: RTMR0 to RTMR3.
@@ -62,6 +63,15 @@ pub struct Event {
     pub content: Content,
 }
 
+impl Event {
+    /// Tells whether it is an agent's record of GPU evidence, of which each request adds one: its name is part of what
+    /// the digest was recomputed from, so that nothing else passes for one.
+    pub fn records_gpu_evidence(&self) -> bool {
+        self.register == RUNTIME_REGISTER
+            && matches!(&self.content, Content::Runtime { name } if name == GPU_EVIDENCE_EVENT)
+    }
+}
+
 /// The events of a guest that extended its registers: those of the boot log, then those of the runtime log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLog {
@@ -74,7 +84,8 @@ impl EventLog {
     /// Shape: `boot` is the data of the ACPI table CCEL, with or without padding; `runtime` is a JSON list of objects
     /// with `imr` (0 to 3), `event_type`, `digest` (hex), `event` (text) and `event_payload` (hex).
     ///
-    /// Errors: `EventLogLarge`, `EventLogShort`, `EventLogHeader`, `EventLogAlgorithm`, `EventLogRegister`,
+    /// Errors: `EventLogAcpiTable`, `EventLogLarge`, `EventLogShort`, `EventLogHeader`, `EventLogAlgorithm`,
+    /// `EventLogRegister`,
     /// `EventLogTrailing`, `EventLogContent`, `EventLogDigest` if logged data do not have the digest beside them,
     /// `RuntimeLogJson`.
     ///

@@ -189,14 +189,15 @@ mod tests {
         let set = crate::sim::intel::CollateralFields::right(now).unwrap().mint(&intel).unwrap();
         fs::write(scratch.0.join("fmspc.json"), &set).unwrap();
         fs::write(scratch.0.join("cut.json"), &set[..set.len() - 1]).unwrap();
+        fs::write(scratch.0.join("error.json"), b"<html><body>404 Not Found</body></html>").unwrap();
         fs::write(scratch.0.join("other.json"), b"{}").unwrap();
         let given = folder.look().await;
         assert_eq!(given.intel.collateral.len(), 1);
         assert!(given.intel.collateral[0].is_ok() && !given.intel.picked);
         let faults = folder.shelf.known().faults.clone();
-        assert_eq!(faults.len(), 2, "{faults:?}");
-        assert!(
-            faults[0].starts_with("cut.json: expected ") && faults[1].starts_with("other.json: expected ")
-        );
+        assert_eq!(faults.len(), 3, "{faults:?}");
+        for (fault, name) in faults.iter().zip(["cut.json", "error.json", "other.json"]) {
+            assert!(fault.starts_with(&format!("{name}: ")), "{fault}");
+        }
     }
 }

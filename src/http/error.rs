@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 
 use crate::audit::recorded::{Recorded, Reply};
+use crate::protocol::head::VERSIONS;
 use crate::protocol::message::{ChallengeReply, Problem};
 use crate::release::reply::problem;
 use crate::wire::Code;
@@ -42,6 +43,12 @@ fn respond(status: u16, problem: &Problem) -> Response<Body> {
     let headers = response.headers_mut();
     if let Some(seconds) = problem.retry_after_s {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    // Source: RFC 9110, section 15.5.22: this status names what would be understood.
+    if status == 426
+        && let Ok(spoken) = HeaderValue::from_str(&VERSIONS.join(", "))
+    {
+        headers.insert(header::UPGRADE, spoken);
     }
     response
 }

@@ -17,6 +17,7 @@ use crate::protocol::message::{self, AttestRequest, ChallengeReply};
 use crate::release::attest::{Answer, attest};
 use crate::release::error::Error;
 use crate::release::service::{Ports, Service};
+use crate::release::strangers::Noted;
 use crate::release::{end, strangers};
 use crate::wire::crypto;
 use crate::wire::time::Clock as _;
@@ -112,7 +113,13 @@ async fn serve<P: Ports>(
             let code = stranger.code();
             let (address, sent): (IpAddr, _) = (peer.ip(), crypto::sha256(&[&body]));
             match strangers::note(&service, address, code, sent).await {
-                Ok(()) => refuse(code, (status(code) == 503).then_some(STRANGER_RETRY_AFTER_S)),
+                Ok(noted) => {
+                    if noted == Noted::Alone {
+                        let missing = stranger.missing();
+                        tracing::warn!(code = code.text(), %address, missing, "a stranger was refused");
+                    }
+                    refuse(code, (status(code) == 503).then_some(STRANGER_RETRY_AFTER_S))
+                }
                 Err(error) => {
                     tracing::warn!(code = error.code().text(), detail = %error, "a stranger was not recorded");
                     unavailable(error.code(), error.retry_after_s())

@@ -2,14 +2,16 @@
 
 use serde::Serialize;
 
+use super::agent;
 use super::catalogue::{Catalogue, Risk};
 use super::document::{Acceptable, Acceptance, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxPlatform};
 use super::error::Error;
+use super::events::admits_any_content;
 use super::floor::{self, Stated};
 use super::reason::{self, Reason};
 use super::view::{CpuView, GpuView, SnpView, TdxView, View};
 use crate::verify::Subject;
-use crate::verify::terms::{EventType, Line, SnpFields};
+use crate::verify::terms::{Line, SnpFields};
 use crate::wire::code::Family;
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
 
@@ -60,6 +62,18 @@ impl Appraisal {
         Self { status, reasons, warnings, support: None }
     }
 
+    /// Leaves out what speaks of nothing but what was not at hand: that is the verdict's to say, and says nothing of
+    /// how acceptable the rest is. Where no other reason stands, it is not appraised.
+    pub fn settled(self, view: &View<'_>, checks: &[(Subject, Checks)]) -> Self {
+        let open =
+            |reason: &Reason| reason.code.family() == Family::Unavailable || is_unnamed(reason, view, checks);
+        let (open, reasons): (Vec<_>, Vec<_>) = self.reasons.into_iter().partition(open);
+        match reasons.is_empty() && !open.is_empty() {
+            true => Self::none(),
+            false => Self { support: self.support, ..Self::of(reasons, self.warnings) },
+        }
+    }
+
     /// Returns the status.
     pub fn status(&self) -> Status {
         self.status
@@ -84,6 +98,32 @@ impl Appraisal {
     pub fn codes(&self) -> Vec<Code> {
         let all: Vec<Reason> = self.reasons.iter().chain(&self.warnings).cloned().collect();
         reason::codes(&all)
+    }
+}
+
+/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
+/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
+/// one with it.
+pub(super) fn is_unnamed(reason: &Reason, view: &View<'_>, checks: &[(Subject, Checks)]) -> bool {
+    let by_line = reason.code == Code::CombinationNotSupported;
+    match &view.cpu {
+        Some(CpuView::Snp(cpu)) => {
+            let of_cpu = checks.iter().filter(|(subject, _)| *subject == Subject::Cpu);
+            let no_chain = of_cpu
+                .filter_map(|(_, own)| own.named(CheckName::Chain))
+                .any(|check| check.outcome == Outcome::Unknown);
+            let by_line =
+                by_line || [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing].contains(&reason.code);
+            let by_provider = reason.code == Code::SnpVlekProviderNotListed;
+            no_chain
+                && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
+        }
+        Some(CpuView::Tdx(cpu)) => {
+            let by_platform = by_line || reason.code == Code::TdxPpidNotListed;
+            let by_rating = reason.code == Code::TdxCollateralMissing;
+            (by_platform && cpu.pck.is_none()) || (by_rating && cpu.tcb.is_none())
+        }
+        None => false,
     }
 }
 
@@ -210,7 +250,10 @@ pub fn appraise_default(
     warnings.extend(gpu::warnings(view));
     match reasons.is_empty() && unjudged {
         true => Ok(Appraisal::none()),
-        false => Ok(Appraisal { support: supported, ..Appraisal::of(reasons, warnings) }),
+        false => {
+            let appraisal = Appraisal { support: supported, ..Appraisal::of(reasons, warnings) };
+            Ok(appraisal.settled(view, checks))
+        }
     }
 }
 
@@ -258,6 +301,9 @@ pub fn appraise(policy: &Policy, view: &View<'_>, now: UnixSeconds) -> Result<Ap
                 None => reasons.push(gpu::unsupported(Subject::Gpu(at), view, shown)),
             }
         }
+    }
+    if view.cpu.is_some() {
+        reasons.extend(agent::rules(&policy.binding, view));
     }
     reasons.extend(request(policy, view));
     warnings.extend(gpu::warnings(view));
@@ -362,9 +408,9 @@ fn snp_risks(cpu: &SnpView<'_>) -> impl Iterator<Item = Risk> {
 
 fn tdx_risks(policy: &Policy, cpu: &TdxView<'_>) -> impl Iterator<Item = Risk> {
     let configuration = cpu.pck.and_then(|pck| pck.configuration);
-    let tables = EventType::PLATFORM_CONFIG_FLAGS;
+    // Under whatever type a log tells of them: code in the host's tables runs in the kernel, which can rewrite the log.
     let unpinned = policy.cpu.tdx.as_ref().is_some_and(|rules| match &rules.code.rtmr0 {
-        RegisterValue::Events(events) => events.others.contains(&tables),
+        RegisterValue::Events(events) => events.others.iter().any(|kind| admits_any_content(*kind)),
         RegisterValue::Digests(_) => false,
     });
     remaining([

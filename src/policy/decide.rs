@@ -1,17 +1,18 @@
 //! The decision: these tenant keys for this transport key, or every reason why not. The gate `Granted`.
 
+use super::agent::AgentFixed;
 use super::appraise::{self, Appraisal, Support};
 use super::catalogue::Risk;
-use super::document::{Binding, Grade, LeaseTerms, Selector};
+use super::document::{Grade, LeaseTerms, Selector};
 use super::error::Error;
 use super::in_force::Rules;
 use super::reason::{self, Reason};
-use super::view::{CpuView, View};
+use super::view::View;
 use crate::identity::{Fresh, Freshness};
 use crate::verify::{Claims, Ended, Subject, Unverified, Verified};
 use crate::wire::code::Family;
 use crate::wire::ids::KeyId;
-use crate::wire::{CheckName, Code, Digest, Outcome, UnixSeconds};
+use crate::wire::{Code, Digest, Outcome, UnixSeconds};
 
 /// This transport key may have these tenant keys, under this policy.
 #[must_use]
@@ -21,7 +22,7 @@ pub struct Granted<F = Fresh> {
     policy: Digest<32>,
     selectors: Vec<Selector>,
     lease: LeaseTerms,
-    binding: Binding,
+    agent: AgentFixed,
     grade: Grade,
     support: Support,
     risks: Vec<Risk>,
@@ -61,9 +62,9 @@ impl<F: Freshness> Granted<F> {
         self.grade
     }
 
-    /// Returns the policy's words on what fixes the agent.
-    pub fn binding(&self) -> &Binding {
-        &self.binding
+    /// Returns what fixes the agent, and on whose word.
+    pub fn agent(&self) -> &AgentFixed {
+        &self.agent
     }
 
     /// Returns who states the combination of hardware and software as supported.
@@ -194,13 +195,14 @@ pub fn decide<F: Freshness>(
         (true, Some(support)) => {
             let risks = appraise::residual_risks(policy, &view, &support, now);
             let grade = policy.binding.grade(view.records_gpus());
-            let (lease, binding, selectors) = (policy.lease, policy.binding.clone(), policy.keys.clone());
+            let agent = AgentFixed::of(&policy.binding, &view);
+            let (lease, selectors) = (policy.lease, policy.keys.clone());
             let (digest, approvals) = (rules.digest(), rules.approvals());
             let granted = Granted {
                 policy: digest,
                 selectors,
                 lease,
-                binding,
+                agent,
                 grade,
                 support,
                 risks,
@@ -232,7 +234,7 @@ pub fn refuse<F: Freshness>(
     let view = View::of(shown);
     let (appraised, appraisal) = weighed(rules, shown, &view, now);
     let warnings = appraisal.warnings().to_vec();
-    let unnamed = |reason: &Reason| is_unnamed(reason, &view, shown);
+    let unnamed = |reason: &Reason| appraise::is_unnamed(reason, &view, shown.checks());
     let (unavailable, appraised) = parted(appraised.into_iter().filter(|reason| !unnamed(reason)).collect());
     let mut reasons = listed(shown, Outcome::Fail);
     let mut missing = listed(shown, Outcome::Unknown);
@@ -297,29 +299,4 @@ fn add(list: &mut Vec<Reason>, more: Vec<Reason>) {
 /// Lists the checks that came out so.
 fn listed<F: Freshness>(claims: &Claims<F>, outcome: Outcome) -> Vec<Reason> {
     claims.checks_with(outcome).filter_map(|(subject, check)| Reason::of_check(subject, check)).collect()
-}
-
-/// Tells whether a rule failed only since the certificate that names line, provider or platform, or the collateral
-/// that rates it, was not at hand or is not believed. The check says that already, and the answer would be another
-/// one with it.
-fn is_unnamed<F: Freshness>(reason: &Reason, view: &View<'_>, claims: &Claims<F>) -> bool {
-    let by_line = reason.code == Code::CombinationNotSupported;
-    match &view.cpu {
-        Some(CpuView::Snp(cpu)) => {
-            let no_chain = claims
-                .checks_with(Outcome::Unknown)
-                .any(|(subject, check)| subject == Subject::Cpu && check.name == CheckName::Chain);
-            let by_line =
-                by_line || [Code::SnpLineNotAllowed, Code::SnpTcbFloorMissing].contains(&reason.code);
-            let by_provider = reason.code == Code::SnpVlekProviderNotListed;
-            no_chain
-                && ((by_line && cpu.named_line().is_none()) || (by_provider && cpu.vlek_provider.is_none()))
-        }
-        Some(CpuView::Tdx(cpu)) => {
-            let by_platform = by_line || reason.code == Code::TdxPpidNotListed;
-            let by_rating = reason.code == Code::TdxCollateralMissing;
-            (by_platform && cpu.pck.is_none()) || (by_rating && cpu.tcb.is_none())
-        }
-        None => false,
-    }
 }

@@ -39,7 +39,7 @@ pub const LEASE_S_MAX: u64 = 600;
 pub const CHALLENGE_AGE_S_MAX: u64 = 120;
 
 /// Fields of the document. Those named `NOT_BUILT` are known and refused.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "schema",
     "tenant",
     "name",
@@ -52,11 +52,12 @@ const FIELDS: [&str; 15] = [
     "freshness",
     "lease",
     "accept_risks",
+    "approvals",
     "limits",
     "dates",
     "deny_rego",
 ];
-const NOT_BUILT: [&str; 3] = ["limits", "dates", "deny_rego"];
+const NOT_BUILT: [&str; 4] = ["approvals", "limits", "dates", "deny_rego"];
 const CPU_FIELDS: [&str; 4] = ["snp", "tdx", "azure_snp", "azure_tdx"];
 const CPU_NOT_BUILT: [&str; 2] = ["azure_snp", "azure_tdx"];
 

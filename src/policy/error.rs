@@ -124,7 +124,7 @@ impl std::fmt::Display for Error {
             Self::DocumentLength { len, len_max } => {
                 write!(f, "expected a document of at most {len_max} bytes; {len} given")
             }
-            Self::DocumentSyntax { what } => write!(f, "the document is neither TOML nor JSON: {what}"),
+            Self::DocumentSyntax { what } => write!(f, "the document is not well-formed {what}"),
             Self::FieldMissing { path } => write!(f, "expected the field {path}; it is absent"),
             Self::FieldRepeated { path } => write!(f, "expected each field once; {path} stands twice"),
             Self::FieldUnknown { path, nearest } => {

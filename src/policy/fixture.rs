@@ -4,10 +4,13 @@ use super::document::Policy;
 use super::view::{CpuView, GpuView, SnpView, View};
 use crate::protocol::facts::{DeviceFacts, Facts, PciFunction};
 use crate::protocol::head::RequestHead;
+use crate::protocol::init_data::InitData;
+use crate::protocol::role::PinnedRoots;
+use crate::verify::init_data::Launched;
 use crate::verify::terms::{
     Architecture, Cpuid, FirmwareVersion, GpuMode, GuestPolicy, Line, PlatformInfo, Signer, SnpFields, Tcb,
 };
-use crate::wire::ids::Pdi;
+use crate::wire::ids::{Mode, Pdi, StoreId};
 use crate::wire::{Digest, UnixSeconds};
 
 pub(super) mod tdx;
@@ -93,6 +96,22 @@ pub(super) struct World {
     pub vlek_provider: Option<String>,
     pub gpus: Vec<Option<GpuView>>,
     pub facts: Option<Facts>,
+    pub launched: Launched,
+}
+
+/// The image of the agent that `init_data` names.
+pub(super) const IMAGE: &str = "sha256:abababababababababababababababababababababababababababababababab";
+
+/// Init data that configures the agent of `World::launched`.
+pub(super) fn init_data() -> String {
+    let (store, roots) = ("01".repeat(16), ["02".repeat(32), "03".repeat(32)]);
+    format!(
+        "version = '0.1.0'\nalgorithm = 'sha384'\n\n[data]\n'claviger-agent-image' = '{IMAGE}'\n\
+         'claviger-agent.toml' = \"\"\"\ntenant = 'acme'\nkeys = ['models/llama-7b', 'models/llama-13b']\n\
+         audience = 'https://vault.example'\n[pins]\nmode = 'real'\nstore = '{store}'\n\
+         roots = ['{}', '{}']\n\"\"\"\n",
+        roots[0], roots[1]
+    )
 }
 
 pub(super) const TCB: Tcb = Tcb { fmc: None, boot_loader: 10, tee: 0, snp: 23, microcode: 84 };
@@ -108,7 +127,24 @@ impl World {
             vlek_provider: None,
             gpus: vec![Some(gpu(1))],
             facts: Some(facts(1)),
+            launched: Launched::Absent,
         }
+    }
+
+    /// A request of the agent that `init_data` configures, launched with that document.
+    pub(super) fn launched(document: &str) -> Self {
+        let pins = PinnedRoots {
+            mode: Mode::Real,
+            store: StoreId::new([1; 16]),
+            roots: [Digest::new([2; 32]), Digest::new([3; 32])],
+        };
+        let mut world = Self::good();
+        world.head.service_root = pins.id();
+        world.head.audience = Some("https://vault.example".parse().unwrap());
+        let document = InitData::parse(document.as_bytes()).unwrap();
+        world.snp().host_data = document.register();
+        world.launched = Launched::With(Box::new(document));
+        world
     }
 
     pub(super) fn view(&self) -> View<'_> {
@@ -119,6 +155,7 @@ impl World {
                 (None, Some(report)) => Some(CpuView::Snp(self.snp_view(report))),
                 (None, None) => None,
             },
+            launched: &self.launched,
             gpus: self.gpus.clone(),
             facts: self.facts.as_ref(),
         }

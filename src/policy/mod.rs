@@ -3,6 +3,7 @@
 //! Promise: a key is granted only to claims that were verified, under a policy that is in force, with every rule of the
 //! floor and of that policy kept; each refusal lists all its reasons. The life cycle of policies is absent on purpose.
 
+pub mod agent;
 pub mod appraise;
 pub mod catalogue;
 pub mod decide;

@@ -182,11 +182,17 @@ impl ReferenceSet {
             .map_err(|error| Error::DocumentSyntax { what: error.to_string() })
     }
 
-    /// Computes the set's identity: SHA-256 of its canonical JSON. TOML and JSON of one set have one digest.
+    /// Computes the set's identity: SHA-256 of its canonical JSON without `created`, so that whoever measures the same
+    /// again gets the same digest. TOML and JSON of one set have one digest.
     ///
     /// Errors: those of `canonical`.
     pub fn digest(&self) -> Result<Digest<32>, Error> {
-        Ok(crypto::sha256(&[&self.canonical()?]))
+        let wrong = |error: serde_json::Error| Error::DocumentSyntax { what: error.to_string() };
+        let mut content = serde_json::to_value(self).map_err(wrong)?;
+        if let Some(members) = content.as_object_mut() {
+            members.remove("created");
+        }
+        Ok(crypto::sha256(&[&serde_json_canonicalizer::to_vec(&content).map_err(wrong)?]))
     }
 
     /// Writes TOML. It parses to the same set.
@@ -293,6 +299,20 @@ mod tests {
             assert_eq!(json, set);
             assert_eq!(toml, set);
             assert_eq!(json.digest().unwrap(), toml.digest().unwrap());
+        }
+    }
+
+    #[test]
+    fn the_time_at_which_a_set_was_made_changes_no_digest() {
+        for set in [snp_set(), tdx_set()] {
+            let later = ReferenceSet {
+                created: UnixSeconds::from_rfc3339("2027-01-01T00:00:00Z").unwrap(),
+                ..set.clone()
+            };
+            assert_eq!(later.digest().unwrap(), set.digest().unwrap());
+            let mut other = set.clone();
+            other.inputs.push(Input::of("kernel", b"other"));
+            assert_ne!(other.digest().unwrap(), set.digest().unwrap());
         }
     }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::appraise::{Status, appraise};
-use super::fixture::{TCB, World, function, now, policy};
+use super::fixture::{TCB, World, function, init_data, now, policy};
 use super::reason::Reason;
 use crate::protocol::facts::{Hint, MultiGpu, Switch, Virtualization};
 use crate::protocol::head::{Kem, Operation};
+use crate::protocol::init_data::InitData;
+use crate::verify::init_data::Launched;
 use crate::verify::terms::{Architecture, Cpuid, GpuMode, GuestPolicy, Line, PlatformInfo, Signer, Tcb};
 use crate::wire::code::Family;
 use crate::wire::ids::Pdi;
@@ -27,6 +29,42 @@ fn milan(world: &mut World) {
 
 fn hint(world: &mut World, name: &str, value: &str) {
     world.facts().hints.push(Hint { name: name.to_string(), value: value.to_string() });
+}
+
+/// The guest that the init data of the fixture was made for.
+fn launched(world: &mut World) {
+    *world = World::launched(&init_data());
+}
+
+/// Policy of that guest.
+const INIT_DATA: &[(&str, &str)] = &[
+    ("0202020202020202020202020202020202020202020202020202020202020202", HOST_DATA),
+    (
+        BY_IMAGE,
+        "agent_fixed_by = 'init_data'\nagent_configured_by = 'init_data'\n\
+         agent_images = ['sha256:abababababababababababababababababababababababababababababababab']\n",
+    ),
+];
+
+/// The same, for another image of the agent.
+const OTHER_IMAGE: &[(&str, &str)] = &[
+    INIT_DATA[0],
+    (
+        BY_IMAGE,
+        "agent_fixed_by = 'init_data'\nagent_configured_by = 'init_data'\n\
+         agent_images = ['sha256:acababababababababababababababababababababababababababababababab']\n",
+    ),
+];
+
+const BY_IMAGE: &str = "agent_fixed_by = \"image\"\nagent_configured_by = \"image\"\n";
+
+/// HOST_DATA of the fixture's init data; a test holds it against them.
+const HOST_DATA: &str = "e61d17566f4155feae444fec0d5ea83eb69451c9125f433515b1fa592b5512a1";
+
+#[test]
+fn the_init_data_of_the_fixture_have_their_digest() {
+    let document = InitData::parse(init_data().as_bytes()).unwrap();
+    assert_eq!(document.register::<32>().to_string(), HOST_DATA);
 }
 
 /// Policy of a Milan guest, with an acceptance until a date.
@@ -211,6 +249,22 @@ const CASES: &[Case] = &[
     Case("an older image", |w| w.snp().guest_svn = 1, ID_KEYS, &[Code::SnpGuestSvnBelow]),
     Case("another workload", |w| w.snp().host_data = Digest::new([9; 32]), SAME, &[Code::SnpHostDataNotListed]),
     Case("no init data", |w| w.snp().host_data = Digest::new([0; 32]), SAME, &[Code::SnpHostDataNotListed]),
+    // The policy: init data.
+    Case("init data that fixes the agent", launched, INIT_DATA, &[]),
+    Case("init data that nobody reads", launched, &[INIT_DATA[0]], &[]),
+    Case("init data that were not sent", |w| { launched(w); w.launched = Launched::Absent }, INIT_DATA,
+        &[Code::InitDataMissing]),
+    Case("init data of another launch", |w| w.launched = World::launched(&init_data()).launched, INIT_DATA,
+        &[Code::SnpHostDataNotListed, Code::AgentConfigurationMismatch]),
+    Case("init data of somebody's own", |w| *w = World::launched(&format!("{}# mine\n", init_data())), INIT_DATA,
+        &[Code::SnpHostDataNotListed]),
+    Case("another image of the agent", launched, OTHER_IMAGE, &[Code::AgentImageNotListed]),
+    Case("an agent of another service", |w| { launched(w); w.head.service_root = Digest::new([9; 32]) }, INIT_DATA,
+        &[Code::AgentConfigurationMismatch]),
+    Case("a key that the agent was not told of", |w| {
+        launched(w);
+        w.head.keys = vec!["models/llama-70b".parse().unwrap()];
+    }, INIT_DATA, &[Code::AgentConfigurationMismatch]),
     Case("the workload is in the image", |w| w.snp().host_data = Digest::new([9; 32]),
         &[("host_data = [\"0202020202020202020202020202020202020202020202020202020202020202\"]",
            "workload_in_image = true")], &[]),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use crate::wire::limits;
-use crate::wire::text::foreign;
+use crate::wire::text::{foreign, reason};
 
 /// How alike an unknown and a known name must be for the one to be suggested.
 const LIKENESS_MIN: f64 = 0.75;
@@ -23,13 +23,13 @@ pub(super) fn read(bytes: &[u8], len_max: usize) -> Result<Value, Error> {
     if bytes.len() > len_max {
         return Err(Error::DocumentLength { len: bytes.len(), len_max });
     }
-    let syntax = |what: &str| Error::DocumentSyntax { what: foreign(what) };
-    let text = std::str::from_utf8(bytes).map_err(|_| syntax("not UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| Error::DocumentSyntax {
+        what: format!("UTF-8, at offset {}", error.valid_up_to()),
+    })?;
     let tree = match text.trim_start().starts_with('{') {
         true => json(text)?,
         false => {
-            let table: toml::Table =
-                text.parse().map_err(|error: toml::de::Error| syntax(error.message()))?;
+            let table: toml::Table = text.parse().map_err(|error: toml::de::Error| not_toml(text, &error))?;
             from_toml("", toml::Value::Table(table))?
         }
     };
@@ -48,8 +48,24 @@ fn json(text: &str) -> Result<Value, Error> {
     match (tree, repeated.into_inner()) {
         (_, Some(path)) => Err(Error::FieldRepeated { path }),
         (Ok(tree), None) => Ok(tree),
-        (Err(error), None) => Err(Error::DocumentSyntax { what: foreign(&error.to_string()) }),
+        (Err(error), None) => {
+            let (line, column) = (error.line(), error.column());
+            let said = error.to_string();
+            let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+            Err(malformed("JSON", (line, column), said))
+        }
     }
+}
+
+fn malformed(language: &str, (line, column): (usize, usize), said: &str) -> Error {
+    Error::DocumentSyntax { what: format!("{language}, line {line}, column {column}: {}", reason(said)) }
+}
+
+fn not_toml(text: &str, error: &toml::de::Error) -> Error {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    malformed("TOML", (before.matches('\n').count() + 1, column), error.message())
 }
 
 fn from_toml(path: &str, value: toml::Value) -> Result<Value, Error> {
@@ -371,6 +387,20 @@ mod tests {
         assert_eq!(read(br#"{"a":1,"a":1}"#, 100), repeated("a"));
         assert_eq!(read(br#"{"a":[{"b":{"c":1,"c":2}}]}"#, 100), repeated("a[0].b.c"));
         assert!(read(b"a = 1\na = 2\n", 100).is_err());
+    }
+
+    #[test]
+    fn what_is_malformed_is_named_with_line_and_column() {
+        let said = |text: &[u8]| read(text, 100).unwrap_err().to_string();
+        assert_eq!(
+            said(b"a = 1\n\n  a = 2\n"),
+            "the document is not well-formed TOML, line 3, column 3: duplicate key"
+        );
+        assert_eq!(
+            said(b"{\"a\":1,\n \"b\" 2}"),
+            "the document is not well-formed JSON, line 2, column 6: expected `:`"
+        );
+        assert_eq!(said(b"a = \"\xff\""), "the document is not well-formed UTF-8, at offset 5");
     }
 
     #[test]

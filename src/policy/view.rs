@@ -6,6 +6,7 @@ use crate::protocol::facts::Facts;
 use crate::protocol::head::RequestHead;
 use crate::verify::event_log::Logged;
 use crate::verify::gpu::Gpu;
+use crate::verify::init_data::Launched;
 use crate::verify::snp::Snp;
 use crate::verify::tdx::Tdx;
 use crate::verify::terms::{
@@ -72,6 +73,8 @@ pub struct View<'a> {
     pub head: &'a RequestHead,
     /// `None` if there is no CPU evidence that parses.
     pub cpu: Option<CpuView<'a>>,
+    /// The init data that the guest was launched with, if it was sent.
+    pub launched: &'a Launched,
     /// In the order sent; `None` for one whose evidence does not parse.
     pub gpus: Vec<Option<GpuView>>,
     /// `None` if they do not parse.
@@ -141,6 +144,7 @@ impl<'a> View<'a> {
                 Cpu::Snp(snp) => CpuView::Snp(SnpView::of(snp)),
                 Cpu::Tdx(tdx) => CpuView::Tdx(Self::td(claims, tdx)),
             }),
+            launched: claims.launched(),
             gpus: claims.gpus().iter().map(|gpu| gpu.as_ref().map(GpuView::of)).collect(),
             facts: claims.facts(),
         }

@@ -7,6 +7,8 @@ use crate::wire::{Code, Digest};
 pub enum Error {
     /// The head names another event log than the one that was sent, or one of them is not there.
     EventLog { named: Option<Box<Digest<48>>>, sent: Option<Box<Digest<48>>> },
+    /// Init data that is not of its form.
+    InitData { what: String },
     /// JSON that is too large, too deep, not of the schema, or not canonical where it must be.
     Json { document: &'static str, what: String },
     /// The proof of the instance key does not verify.
@@ -24,6 +26,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::EventLog { .. } => Code::EventLogNotCommitted,
+            Self::InitData { .. } => Code::InitDataMalformed,
             Self::Json { document: "facts", .. } => Code::FactsMalformed,
             Self::Json { document: "request head", .. } => Code::HeadMalformed,
             Self::Json { .. } => Code::RequestMalformed,
@@ -44,8 +47,13 @@ impl std::fmt::Display for Error {
                 };
                 write!(f, "expected the event log {} of the head; {} was sent", shown(named), shown(sent))
             }
+            Self::InitData { what } => write!(f, "the init data is not of its form: {what}"),
             Self::Json { document, what } => {
-                write!(f, "the {document} is not what the schema demands: {what}")
+                let (does, its) = match *document {
+                    "facts" | "pins" => ("do", "their"),
+                    _ => ("does", "its"),
+                };
+                write!(f, "the {document} {does} not fit {its} schema: {what}")
             }
             Self::Proof => f.write_str("the instance key did not sign this request"),
             Self::Receipt { what } => write!(f, "the receipt does not hold: {what}"),

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::Error;
 use crate::wire::limits;
-use crate::wire::text::foreign;
+use crate::wire::text::reason;
 
 /// Parses a document.
 ///
@@ -21,7 +21,7 @@ pub fn parse<T: DeserializeOwned>(document: &'static str, bytes: &[u8], len_max:
     if depth(bytes) > limits::JSON_DEPTH_MAX {
         return Err(wrong(format!("expected nesting of at most {}", limits::JSON_DEPTH_MAX)));
     }
-    serde_json::from_slice(bytes).map_err(|error| wrong(foreign(&error.to_string())))
+    serde_json::from_slice(bytes).map_err(|error| wrong(said(&error)))
 }
 
 /// Parses a document that must be in RFC 8785 canonical form, so that one meaning has one spelling.
@@ -44,9 +44,29 @@ pub fn parse_canonical<T: DeserializeOwned + Serialize>(
 ///
 /// Errors: `Json` for a value that JSON cannot hold.
 pub fn canonical<T: Serialize>(document: &'static str, value: &T) -> Result<Vec<u8>, Error> {
-    serde_json_canonicalizer::to_vec(value)
-        .map_err(|error| Error::Json { document, what: foreign(&error.to_string()) })
+    serde_json_canonicalizer::to_vec(value).map_err(|error| Error::Json { document, what: said(&error) })
 }
+
+/// Shows what the parser says, with words of JSON in place of the names of our types.
+fn said(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let renamed = TYPES.iter().find_map(|(kind, word)| {
+        let (before, after) = text.split_once(kind)?;
+        let rest = after.trim_start_matches(|next: char| next.is_alphanumeric() || matches!(next, '_' | ':'));
+        Some(format!("{before}{word}{rest}"))
+    });
+    reason(&renamed.unwrap_or(text))
+}
+
+/// How serde announces the name of a type, and what a document has in its place.
+const TYPES: [(&str, &str); 6] = [
+    ("expected struct variant ", "expected an object"),
+    ("expected tuple struct ", "expected a list"),
+    ("expected unit struct ", "expected null"),
+    ("expected struct ", "expected an object"),
+    ("expected internally tagged enum ", "expected an object"),
+    ("expected enum ", "expected one of the known forms"),
+];
 
 /// Counts the deepest nesting, without recursion and without looking into strings.
 fn depth(bytes: &[u8]) -> usize {
@@ -92,6 +112,23 @@ mod tests {
         assert!(parse::<Doc>("test", exact, exact.len()).is_ok());
         assert!(parse::<Doc>("test", exact, exact.len() - 1).is_err());
         assert_eq!(depth(br#"{"[[[":"\"[["}"#), 1);
+    }
+
+    #[test]
+    fn a_message_names_no_type_of_ours_and_ends_with_the_place() {
+        #[derive(Debug, Deserialize)]
+        enum Kind {
+            A {},
+        }
+        let said = |error: Error| error.to_string();
+        let number = said(parse::<Doc>("test", b"0", 100).unwrap_err());
+        assert_eq!(
+            number,
+            "the test does not fit its schema: invalid type: integer `0`, expected an object at line 1 column 1"
+        );
+        let other = said(parse::<Kind>("test", b"{\"A\":0}", 100).unwrap_err());
+        assert!(!other.contains("Kind") && other.contains("expected an object"), "{other}");
+        assert!(matches!(parse::<Kind>("test", b"{\"A\":{}}", 100), Ok(Kind::A {})));
     }
 
     #[test]

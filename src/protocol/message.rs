@@ -74,12 +74,27 @@ pub struct CpuEvidence {
     /// What the running guest logged, JSON. It grows after the head is written; its replay alone proves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_log: Option<Bytes>,
+    /// The document that the guest was launched with, verbatim. HOST_DATA or MRCONFIGID holds its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_data: Option<Bytes>,
 }
 
 impl CpuEvidence {
-    /// Evidence without logs.
+    /// Evidence without logs and without init data.
     pub fn without_logs(kind: CpuKind, report: Vec<u8>, endorsements: Vec<Bytes>) -> Self {
-        Self { kind, report, endorsements, event_log: None, runtime_log: None }
+        Self { kind, report, endorsements, event_log: None, runtime_log: None, init_data: None }
+    }
+
+    /// Refuses init data beside evidence that has no register for its digest, and such that is beyond its bound.
+    fn check_init_data(&self) -> Result<(), &'static str> {
+        match (self.kind, &self.init_data) {
+            (_, None) => Ok(()),
+            (CpuKind::Snp | CpuKind::Tdx, Some(sent)) if sent.0.len() <= limits::INIT_DATA_LEN_MAX => Ok(()),
+            (CpuKind::Snp | CpuKind::Tdx, Some(_)) => Err("init data that is too long"),
+            (CpuKind::AzureSnp | CpuKind::AzureTdx, Some(_)) => {
+                Err("expected no init data beside evidence of this CPU")
+            }
+        }
     }
 
     /// Refuses logs that evidence of this kind does not have, and those beyond their bound.
@@ -152,7 +167,8 @@ impl Bundle {
     /// Reads the request of a release or renewal.
     ///
     /// Shape: at most `DEVICES_MAX` GPUs, 8 endorsements; logs beside a TDX quote alone, of at most `EVENT_LOG_LEN_MAX`
-    /// and `RUNTIME_LOG_LEN_MAX` bytes; the sizes of other parts are bounded by their own parsers.
+    /// and `RUNTIME_LOG_LEN_MAX` bytes; init data beside an SNP report or a TDX quote alone, of at most
+    /// `INIT_DATA_LEN_MAX`; the sizes of other parts are bounded by their own parsers.
     ///
     /// Errors: `Json`; `EventLog` unless the head holds the digest of the event log that is sent, or none where none
     /// is.
@@ -161,7 +177,7 @@ impl Bundle {
         let head = RequestHead::parse(&request.head.0)?;
         let evidence = request.evidence.ok_or_else(|| wrong("expected evidence"))?;
         let facts = request.facts.ok_or_else(|| wrong("expected facts"))?.0;
-        evidence.cpu.check_logs().map_err(wrong)?;
+        evidence.cpu.check_logs().and_then(|()| evidence.cpu.check_init_data()).map_err(wrong)?;
         let sent = evidence.cpu.event_log.as_ref().map(|log| crypto::sha384(&[&log.0]));
         if head.event_log != sent {
             return Err(Error::EventLog { named: head.event_log.map(Box::new), sent: sent.map(Box::new) });
@@ -336,4 +352,30 @@ pub struct Problem {
 /// Errors: `Json`.
 pub fn body_bytes<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
     json::canonical("reply", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(kind: CpuKind, init_data: Option<usize>) -> Result<(), &'static str> {
+        let init_data = init_data.map(|len| Bytes(vec![b'x'; len]));
+        CpuEvidence { init_data, ..CpuEvidence::without_logs(kind, Vec::new(), Vec::new()) }.check_init_data()
+    }
+
+    #[test]
+    fn init_data_stand_beside_evidence_that_has_a_register_for_them_and_within_their_bound() {
+        for kind in CpuKind::ALL {
+            assert!(beside(kind, None).is_ok(), "{}", kind.text());
+            let has_register = matches!(kind, CpuKind::Snp | CpuKind::Tdx);
+            assert_eq!(beside(kind, Some(0)).is_ok(), has_register, "{}", kind.text());
+            assert_eq!(
+                beside(kind, Some(limits::INIT_DATA_LEN_MAX)).is_ok(),
+                has_register,
+                "{}",
+                kind.text()
+            );
+            assert!(beside(kind, Some(limits::INIT_DATA_LEN_MAX + 1)).is_err(), "{}", kind.text());
+        }
+    }
 }

@@ -5,6 +5,8 @@
 pub mod error;
 pub mod facts;
 pub mod head;
+#[cfg(any(feature = "verifier", feature = "agent"))]
+pub mod init_data;
 pub mod json;
 pub mod message;
 pub mod receipt;

@@ -42,18 +42,18 @@ fn devices(mut transcript: Transcript, gpus: &[GpuEvidence]) -> Transcript {
     transcript
 }
 
-/// Hashes the evidence and facts as sent, endorsements and logs included.
+/// Hashes the evidence and facts as sent, endorsements, logs and init data included.
 pub fn evidence_digest(evidence: &Evidence, facts: &[u8]) -> Digest<48> {
-    let CpuEvidence { kind, report, endorsements, event_log, runtime_log } = &evidence.cpu;
+    let CpuEvidence { kind, report, endorsements, event_log, runtime_log, init_data } = &evidence.cpu;
     let mut transcript = Transcript::new("claviger/v1/evidence").field(kind.text().as_bytes()).field(report);
     transcript = transcript.number(count(endorsements.len()));
     for endorsement in endorsements {
         transcript = transcript.field(&endorsement.0);
     }
-    for log in [event_log, runtime_log] {
+    for beside in [event_log, runtime_log, init_data] {
         // A log that is not there is not an empty one.
-        transcript = transcript.number(u64::from(log.is_some()));
-        transcript = log.iter().fold(transcript, |transcript, log| transcript.field(&log.0));
+        transcript = transcript.number(u64::from(beside.is_some()));
+        transcript = beside.iter().fold(transcript, |transcript, beside| transcript.field(&beside.0));
     }
     transcript = transcript.number(count(evidence.gpus.len()));
     for gpu in &evidence.gpus {
@@ -165,20 +165,27 @@ mod tests {
     }
 
     #[test]
-    fn the_evidence_digest_covers_both_logs_and_which_is_which() {
-        let with = |event_log: Option<&[u8]>, runtime_log: Option<&[u8]>| {
-            let bytes = |log: Option<&[u8]>| log.map(|log| Bytes(log.to_vec()));
+    fn the_evidence_digest_covers_both_logs_and_init_data_and_which_is_which() {
+        let with = |beside: [Option<&[u8]>; 3]| {
+            let [event_log, runtime_log, init_data] = beside.map(|one| one.map(|one| Bytes(one.to_vec())));
             let bare = CpuEvidence::without_logs(CpuKind::Tdx, b"quote".to_vec(), Vec::new());
-            let cpu = CpuEvidence { event_log: bytes(event_log), runtime_log: bytes(runtime_log), ..bare };
+            let cpu = CpuEvidence { event_log, runtime_log, init_data, ..bare };
             evidence_digest(&Evidence { cpu, gpus: Vec::new() }, b"f")
         };
+        let (a, b) = (Some(&b"a"[..]), Some(&b"b"[..]));
         let all = [
-            with(None, None),
-            with(Some(b""), None),
-            with(Some(b"a"), None),
-            with(None, Some(b"a")),
-            with(Some(b"a"), Some(b"b")),
-            with(Some(b"b"), Some(b"a")),
+            with([None, None, None]),
+            with([Some(b""), None, None]),
+            with([None, None, Some(b"")]),
+            with([a, None, None]),
+            with([None, a, None]),
+            with([None, None, a]),
+            with([None, None, b]),
+            with([a, b, None]),
+            with([b, a, None]),
+            with([a, None, b]),
+            with([None, a, b]),
+            with([a, b, a]),
         ];
         for (at, one) in all.iter().enumerate() {
             assert_eq!(all.iter().filter(|other| *other == one).count(), 1, "{at}");

@@ -15,16 +15,16 @@ use crate::keys::Wrapped;
 use crate::keys::seal::unwrap_and_seal;
 use crate::lease::ports::{Marked, Spent, Standing as _};
 use crate::lease::{Held, Holding, Redemption, hold, redeem};
+use crate::policy::Reason;
 use crate::policy::decide::{Decision, Denied, Granted, without_policy};
 use crate::policy::in_force::Policies as _;
 use crate::policy::in_force::{InForce, in_force, select};
-use crate::policy::reason::codes;
 use crate::protocol::head::{Operation, Plane, VERSIONS};
 use crate::protocol::message::{AttestRequest, Bundle};
 use crate::protocol::sealing;
 use crate::verify::endorsements::{Source as _, Wanted};
 use crate::verify::ocsp::Hold;
-use crate::verify::{Caller, Claims, Cpu, Endorsements, Guest, Stranger};
+use crate::verify::{Caller, Claims, Cpu, Endorsements, Guest, Stranger, Subject};
 use crate::wire::time::Clock;
 use crate::wire::txn::{Staged, StoreError, Transact as _, Txn};
 use crate::wire::{Code, Digest, UnixSeconds};
@@ -189,7 +189,7 @@ async fn reserve<P: Ports>(
 ) -> Result<Reserved, Error> {
     let desk = service.desk();
     match decision {
-        Decision::Undecided(undecided) => Err(Error::Undecided { codes: codes(undecided.missing()) }),
+        Decision::Undecided(undecided) => Err(Error::Undecided { missing: undecided.missing().to_vec() }),
         Decision::Denied(denied) => {
             let answered = service.store.transact::<_, Error, _>(move |txn| refuse(txn, &desk, &denied));
             answered.await.map(Reserved::Answered)
@@ -241,7 +241,8 @@ fn not_rolled_back<T: ReleaseTx>(txn: &mut Txn<'_, T>, claims: &Claims<Fresh>) -
     };
     match reached.map(|reached| txn.ports().raise_mark(&reached)).transpose()? {
         Some(Marked::RolledBack { .. }) => {
-            Err(Error::Undecided { codes: vec![Code::TdxCollateralRolledBack] })
+            let reason = Reason::new(Subject::Cpu, Code::TdxCollateralRolledBack);
+            Err(Error::Undecided { missing: vec![reason] })
         }
         Some(Marked::AtLeast) | None => Ok(()),
     }

@@ -109,7 +109,7 @@ fn payload(granted: &Granted, frame: Frame<'_>) -> Value {
         "claviger.lease": frame.lease,
         "claviger.policy": granted.policy(),
         "claviger.binding": granted.grade().text(),
-        "claviger.agent": granted.binding(),
+        "claviger.agent": granted.agent(),
         "claviger.approvals": { "n": granted.approvals() },
         "claviger.residual-risks": granted.risks(),
         "claviger.support": granted.support(),
@@ -158,6 +158,7 @@ fn snp(snp: &Snp, sent: &CpuEvidence) -> Value {
         "claviger.product": snp.line.map(|line| line.text()),
         "claviger.measurement": report.measurement,
         "claviger.host-data": report.host_data,
+        "claviger.init-data": digest(&sent.init_data),
         "claviger.vmpl": report.vmpl,
         "claviger.reported-tcb": report.reported_tcb.to_string(),
     })
@@ -166,7 +167,6 @@ fn snp(snp: &Snp, sent: &CpuEvidence) -> Value {
 /// What the quote signs, and what Intel says of the platform. The PPID, which tracks hardware, is a digest.
 fn tdx(tdx: &Tdx, sent: &CpuEvidence) -> Value {
     let report = &tdx.quote.report;
-    let log = |log: &Option<Bytes>| log.as_ref().map(|log| crypto::sha384(&[&log.0]));
     json!({
         "claviger.kind": "tdx",
         "claviger.report": tdx.quote.digest(),
@@ -179,8 +179,9 @@ fn tdx(tdx: &Tdx, sent: &CpuEvidence) -> Value {
         "claviger.mr-service-td": report.mr_service_td,
         "claviger.td-attributes": report.attributes,
         "claviger.xfam": report.xfam,
-        "claviger.event-log": log(&sent.event_log),
-        "claviger.runtime-log": log(&sent.runtime_log),
+        "claviger.init-data": digest(&sent.init_data),
+        "claviger.event-log": digest(&sent.event_log),
+        "claviger.runtime-log": digest(&sent.runtime_log),
         "claviger.tcb": tdx.tcb.as_ref().map(|tcb| json!({
             "status": tcb.status.text(),
             "date": tcb.date.to_string(),
@@ -189,6 +190,11 @@ fn tdx(tdx: &Tdx, sent: &CpuEvidence) -> Value {
             "issued": tcb.issued.to_string(),
         })),
     })
+}
+
+/// The digest of what was sent beside the evidence, if it was.
+fn digest(sent: &Option<Bytes>) -> Option<Digest<48>> {
+    sent.as_ref().map(|sent| crypto::sha384(&[&sent.0]))
 }
 
 fn device(gpu: &Gpu, report: &[u8], status: impl Serialize, policy: &Digest<32>) -> Value {

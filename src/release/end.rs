@@ -165,6 +165,7 @@ fn refused(ending: &Ending, instance_key: Digest<32>, code: Code) -> Entry {
         instance_key,
         chip: None,
         tcb: None,
+        init_data: None,
         devices: Vec::new(),
         keys: Vec::new(),
     };

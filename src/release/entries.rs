@@ -1,7 +1,8 @@
 //! Entries of the log about guests' requests.
 
 use crate::audit::entry::{
-    Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, RatedTcb, Released, Renewed, Request, Text,
+    AgentFixed, Alarm, CheckMade, Denied, Ended, Entry, Intended, KeyGiven, RatedTcb, Released, Renewed,
+    Request, Text,
 };
 use crate::identity::{Fresh, Freshness};
 use crate::keys::ring::Wrapped;
@@ -9,10 +10,11 @@ use crate::keys::seal::Sealed;
 use crate::lease::Held;
 use crate::lease::hold::instance_key_digest;
 use crate::lease::ports::LeaseRow;
+use crate::policy::agent;
 use crate::policy::reason::codes;
 use crate::protocol::head::Operation;
 use crate::verify::{Claims, Cpu, Subject};
-use crate::wire::{Code, Digest, UnixSeconds, limits};
+use crate::wire::{Code, Digest, UnixSeconds, crypto, limits};
 
 /// Says who asked and what was shown.
 fn request(claims: &Claims<Fresh>) -> Request {
@@ -29,6 +31,7 @@ fn request(claims: &Claims<Fresh>) -> Request {
         instance_key: instance_key_digest(&head.instance_key),
         chip: claims.cpu().map(Cpu::machine),
         tcb: claims.cpu().and_then(rated),
+        init_data: bundle.evidence().cpu.init_data.as_ref().map(|sent| crypto::sha384(&[&sent.0])),
         devices: claims.gpus().iter().flatten().filter_map(|gpu| gpu.pdi).collect(),
         keys: head.keys.clone(),
     }
@@ -162,11 +165,25 @@ pub fn released(sealed: &Sealed, until: UnixSeconds, ciphertexts: Digest<32>) ->
         keys: given.collect(),
         ciphertexts,
         binding: Text::cut(granted.grade().text()),
+        agent: Some(fixed(granted.agent())),
         residual_risks: granted.risks().iter().map(|risk| Text::cut(risk.text())).collect(),
         warnings: codes(granted.warnings()),
         standing: None,
     }
     .into()
+}
+
+/// Says what fixes the agent, and on whose word.
+fn fixed(agent: &agent::AgentFixed) -> AgentFixed {
+    let agent::AgentFixed { agent_fixed_by, agent_fixed_basis, agent_configured_by, .. } = agent;
+    let basis = |basis: &Option<agent::Basis>| basis.map(|basis| Text::cut(basis.text()));
+    AgentFixed {
+        fixed_by: agent_fixed_by.map(|by| Text::cut(by.text())),
+        fixed_basis: basis(agent_fixed_basis),
+        configured_by: agent_configured_by.map(|by| Text::cut(by.text())),
+        configured_basis: basis(&agent.agent_configured_basis),
+        image: agent.agent_image.map(|image| Text::cut(&image.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +224,7 @@ mod tests {
             evidence: head,
             instance_key: Digest::new([0xff; 32]),
             chip: Some(Digest::new([0xff; 32])),
+            init_data: Some(head),
             devices: vec![Pdi::new([0xff; 8]); limits::DEVICES_MAX],
             keys: vec!["k".repeat(128).parse().unwrap(); limits::KEYS_MAX],
             tcb: Some(RatedTcb {

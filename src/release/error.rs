@@ -1,6 +1,7 @@
 //! Why the stair could not decide. Every one of these is 503: try again.
 
 use crate::keys::seal::SealError;
+use crate::policy::Reason;
 use crate::protocol::role::Role;
 use crate::wire::Code;
 use crate::wire::txn::StoreError;
@@ -29,7 +30,7 @@ pub enum Error {
     /// The store failed.
     Store(StoreError),
     /// Something that the judgement needs was not at hand.
-    Undecided { codes: Vec<Code> },
+    Undecided { missing: Vec<Reason> },
 }
 
 impl Error {
@@ -46,7 +47,9 @@ impl Error {
             Self::RoleLapsed { .. } => Code::IdentityEnded,
             Self::Seal(error) => error.code(),
             Self::Store(error) => error.code(),
-            Self::Undecided { codes } => codes.first().copied().unwrap_or(Code::StoreUnavailable),
+            Self::Undecided { missing } => {
+                missing.first().map_or(Code::StoreUnavailable, |reason| reason.code)
+            }
         }
     }
 
@@ -88,12 +91,63 @@ impl std::fmt::Display for Error {
             }
             Self::Seal(error) => write!(f, "keys could not be sealed: {}", error.code()),
             Self::Store(error) => error.fmt(f),
-            Self::Undecided { codes } => {
-                let texts: Vec<&str> = codes.iter().map(|code| code.text()).collect();
-                write!(f, "not at hand: {}", texts.join(", "))
-            }
+            Self::Undecided { missing } => write!(f, "not at hand: {}", listed(missing)),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+/// Names what was missing, each thing once: what to fetch stands behind its code.
+fn listed(missing: &[Reason]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for Reason { code, expected, .. } in missing {
+        let text = match expected {
+            Some(expected) => format!("{code} ({expected})"),
+            None => code.to_string(),
+        };
+        // `rim_missing` of `measurements` says nothing that `rim` did not say.
+        let said = |known: &String| known == &text || known.starts_with(&format!("{text} ("));
+        if !texts.iter().any(said) {
+            texts.push(text);
+        }
+    }
+    let more = texts.len().saturating_sub(MISSING_MAX);
+    texts.truncate(MISSING_MAX);
+    match more {
+        0 => texts.join(", "),
+        more => format!("{}, and {more} more", texts.join(", ")),
+    }
+}
+
+/// Things that one line of the log names; a guest of several GPUs misses them for each.
+const MISSING_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::Subject;
+
+    #[test]
+    fn what_is_not_at_hand_is_named_with_what_to_fetch_and_the_guest_hears_one_code() {
+        let reason = |code| Reason::new(Subject::Cpu, code);
+        let missing = vec![
+            reason(Code::SnpCrlMissing).expected("a revocation list of `ARK-Genoa`"),
+            reason(Code::RimMissing).expected("the RIM of driver `GH100 1`, id `A`"),
+            reason(Code::RimMissing),
+            reason(Code::SnpCrlMissing).expected("a revocation list of `ARK-Genoa`"),
+        ];
+        let error = Error::Undecided { missing };
+        assert_eq!(error.code(), Code::SnpCrlMissing);
+        assert_eq!(
+            error.to_string(),
+            "not at hand: snp_crl_missing (a revocation list of `ARK-Genoa`), \
+             rim_missing (the RIM of driver `GH100 1`, id `A`)"
+        );
+        let of = |count: usize| {
+            let missing = (0..count).map(|at| reason(Code::OcspMissing).expected(at)).collect();
+            Error::Undecided { missing }.to_string()
+        };
+        assert!(!of(MISSING_MAX).contains(" more") && of(MISSING_MAX + 1).ends_with(", and 1 more"));
+    }
+}

@@ -89,6 +89,15 @@ impl Minute {
     }
 }
 
+/// How a stranger was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// By an entry of its own: there is room for a line in the service's log as well.
+    Alone,
+    /// Within the count of its minute.
+    Counted,
+}
+
 /// Records a stranger, within the budget.
 ///
 /// Errors: `Closed`, since nothing is added to a log that is not verified; those of the store.
@@ -97,7 +106,7 @@ pub async fn note<P: Ports>(
     address: IpAddr,
     code: Code,
     sent: Digest<32>,
-) -> Result<(), Error> {
+) -> Result<Noted, Error> {
     if !service.is_open() {
         return Err(Error::Closed);
     }
@@ -107,7 +116,8 @@ pub async fn note<P: Ports>(
         let address = Text::cut(&address.to_string());
         entries.push(Stranger { plane: Plane::Guest, address, code, sent }.into());
     }
-    Ok(append_all(service, entries).await?)
+    append_all(service, entries).await?;
+    Ok(if within { Noted::Alone } else { Noted::Counted })
 }
 
 /// Records the count of strangers beyond the budget, which otherwise waits for the next stranger. Nothing while the

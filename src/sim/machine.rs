@@ -5,6 +5,8 @@ use super::amd::{Chip, Line, SnpFields, Tcb};
 use super::gpu::{GpuFields, SimGpu};
 use super::intel::{PlatformTcb, TdxFiles, TdxGuest};
 use super::rim::{self, RimKind, RimOptions};
+use crate::protocol;
+use crate::protocol::init_data::InitData;
 use crate::protocol::message::CpuKind;
 use crate::wire::UnixSeconds;
 use crate::wire::crypto::{self, CryptoError};
@@ -32,6 +34,9 @@ pub trait Cpu {
     const KIND: CpuKind;
     /// Endorsements of the vendor.
     type Files: Named;
+
+    /// Is launched anew with that init data: the host writes the digest into its register.
+    fn launch(&mut self, init_data: &InitData);
 
     /// Returns evidence over that report data.
     ///
@@ -108,6 +113,14 @@ fn fresh(vendors: &Vendors, gpus: usize) -> Result<Vec<MachineGpu>, CryptoError>
 }
 
 impl<C: Cpu> Machine<C> {
+    /// Launches the guest anew with that init data.
+    ///
+    /// Errors: those of `InitData::parse`.
+    pub fn launch(&mut self, document: &[u8]) -> Result<(), protocol::Error> {
+        self.cpu.launch(&InitData::parse(document)?);
+        Ok(())
+    }
+
     /// Returns evidence of the CPU over that report data.
     ///
     /// Errors: `NoRandomness`.
@@ -160,6 +173,10 @@ impl Cpu for SnpGuest {
     const KIND: CpuKind = CpuKind::Snp;
     type Files = SnpFiles;
 
+    fn launch(&mut self, init_data: &InitData) {
+        self.snp.host_data = *init_data.register().bytes();
+    }
+
     fn evidence(&self, report_data: [u8; 64]) -> Result<Vec<u8>, CryptoError> {
         let fields = SnpFields { report_data, ..self.snp.clone() };
         self.chip.report(&fields).map(|report| report.to_vec())
@@ -201,6 +218,10 @@ impl Cpu for SnpGuest {
 impl Cpu for TdxGuest {
     const KIND: CpuKind = CpuKind::Tdx;
     type Files = TdxFiles;
+
+    fn launch(&mut self, init_data: &InitData) {
+        self.quote.td.mr_config_id = *init_data.register().bytes();
+    }
 
     fn evidence(&self, report_data: [u8; 64]) -> Result<Vec<u8>, CryptoError> {
         self.quote(report_data)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::claims::{Claims, Cpu, Subject};
 use super::endorsements::Endorsements;
 use super::event_log::Logged;
+use super::init_data::Launched;
 use super::ocsp::Hold;
 use super::part::Part;
 use super::{Verifier, nvidia, snp, tdx};
@@ -24,17 +25,23 @@ const OUTSIDE_WINDOW: [Code; 2] = [Code::SnpCrlNotYetValid, Code::SnpCrlStale];
 #[derive(Debug)]
 pub struct Stranger {
     code: Code,
+    missing: Option<String>,
 }
 
 impl Stranger {
     /// Takes the code of what failed before a request could be read.
     pub fn of(code: Code) -> Self {
-        Self { code }
+        Self { code, missing: None }
     }
 
     /// Returns the code of the first thing that failed.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Says for the operator what was not at hand, where that was all.
+    pub fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 }
 
@@ -104,9 +111,9 @@ impl<F: Freshness> Caller<F> {
     /// Goes on only if nothing cheap failed. The service stops others here, before any certificate is looked at.
     pub fn plausible(self) -> Result<Self, Stranger> {
         match (&self.cpu, first_failure(&self.checks)) {
-            (_, Some(code @ Code::ProofInvalid)) => Err(Stranger { code }),
-            (Err(check), _) => Err(Stranger { code: check.code.unwrap_or(Code::ReportDataMismatch) }),
-            (Ok(_), Some(code)) => Err(Stranger { code }),
+            (_, Some(code @ Code::ProofInvalid)) => Err(Stranger::of(code)),
+            (Err(check), _) => Err(Stranger::of(check.code.unwrap_or(Code::ReportDataMismatch))),
+            (Ok(_), Some(code)) => Err(Stranger::of(code)),
             (Ok(_), None) => Ok(self),
         }
     }
@@ -125,7 +132,7 @@ impl<F: Freshness> Caller<F> {
                 let replayed;
                 (log, replayed) = Logged::of(&self.bundle.evidence().cpu, &quote.report.rtmr);
                 let part = tdx::assess(&verifier.roots, &verifier.warm, &given.intel, now, None, Ok(*quote))
-                    .map(Cpu::Tdx);
+                    .map(|tdx| Cpu::Tdx(Box::new(tdx)));
                 match replayed {
                     Some(check) => part.also(check),
                     None => part,
@@ -133,7 +140,8 @@ impl<F: Freshness> Caller<F> {
             }
             Err(check) => Part::unparsed(check),
         };
-        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu, log }
+        let (cpu, launched) = Launched::beside(cpu, &self.bundle.evidence().cpu);
+        Guest { freshness: self.freshness, bundle: self.bundle, checks: self.checks, cpu, log, launched }
     }
 }
 
@@ -146,6 +154,7 @@ pub struct Guest<F> {
     checks: Checks,
     cpu: Part<Cpu>,
     log: Logged,
+    launched: Launched,
 }
 
 impl<F: Freshness> Guest<F> {
@@ -153,18 +162,20 @@ impl<F: Freshness> Guest<F> {
     /// From here on every check runs, so that all reasons show.
     pub fn genuine(self) -> Result<Self, Stranger> {
         if let Some(code) = first_failure(&self.checks) {
-            return Err(Stranger { code });
+            return Err(Stranger::of(code));
         }
         let made = [CheckName::Format, CheckName::Signature, CheckName::Chain]
             .map(|name| self.cpu.checks().named(name));
         let with = |outcome| made.iter().flatten().find(|check| check.outcome == outcome);
         if let Some(failed) = with(Outcome::Fail) {
-            return Err(Stranger { code: failed.code.unwrap_or(Code::ReportDataMismatch) });
+            return Err(Stranger::of(failed.code.unwrap_or(Code::ReportDataMismatch)));
         }
         // Without its certificate nobody knows whether a chip made this report: not a guest yet, and not a no.
         if with(Outcome::Unknown).is_some() || made.contains(&None) {
             let code = first_failure(self.cpu.checks()).unwrap_or(Code::SnpVekMissing);
-            return Err(Stranger { code });
+            let mut open = self.cpu.checks().with(Outcome::Unknown).filter(|check| check.code == Some(code));
+            let missing = open.find_map(|check| check.expected.clone());
+            return Err(Stranger { code, missing });
         }
         Ok(self)
     }
@@ -193,7 +204,9 @@ impl<F: Freshness> Guest<F> {
         let cpu = snp::assess_with(roots, warm, &own, now, None, Ok(report), age_s_max)
             .withhold(&OUTSIDE_WINDOW)
             .map(Cpu::Snp);
-        Self { cpu, ..self }
+        // The new part knows nothing of what was sent beside the report.
+        let (cpu, launched) = Launched::beside(cpu, &self.bundle.evidence().cpu);
+        Self { cpu, launched, ..self }
     }
 
     /// Assesses every GPU and the facts, and ends the verification. `hold` is what the policy says of RIM signers on
@@ -205,7 +218,7 @@ impl<F: Freshness> Guest<F> {
         now: UnixSeconds,
         hold: Hold,
     ) -> Ended<F> {
-        let Self { freshness, bundle, checks: mut request, cpu, log } = self;
+        let Self { freshness, bundle, checks: mut request, cpu, log, launched } = self;
         let nonce = bundle.gpu_nonce(freshness.nonce());
         let mut checks = Vec::new();
         let mut gpus = Vec::new();
@@ -224,8 +237,16 @@ impl<F: Freshness> Guest<F> {
         }
         checks.insert(0, (Subject::Cpu, cpu.checks().clone()));
         checks.insert(0, (Subject::Request, request));
-        let claims =
-            Claims { freshness, bundle, cpu: cpu.into_shown(), log, gpus, facts: facts.ok(), checks };
+        let claims = Claims {
+            freshness,
+            bundle,
+            cpu: cpu.into_shown(),
+            log,
+            launched,
+            gpus,
+            facts: facts.ok(),
+            checks,
+        };
         let whole = authentic
             && claims.cpu.is_some()
             && claims.facts.is_some()

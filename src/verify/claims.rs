@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::event_log::Logged;
 use super::gpu::Gpu;
+use super::init_data::Launched;
 use super::snp::Snp;
 use super::tdx::Tdx;
 use crate::identity::Freshness;
@@ -15,7 +16,7 @@ use crate::wire::{Check, Checks, Digest, Outcome, crypto};
 #[derive(Clone, Debug)]
 pub enum Cpu {
     Snp(Snp),
-    Tdx(Tdx),
+    Tdx(Box<Tdx>),
 }
 
 impl Cpu {
@@ -66,6 +67,7 @@ pub struct Claims<F> {
     pub(super) bundle: Arc<Bundle>,
     pub(super) cpu: Option<Cpu>,
     pub(super) log: Logged,
+    pub(super) launched: Launched,
     pub(super) gpus: Vec<Option<Gpu>>,
     pub(super) facts: Option<Facts>,
     pub(super) checks: Vec<(Subject, Checks)>,
@@ -90,6 +92,11 @@ impl<F: Freshness> Claims<F> {
     /// Returns what became of the event logs beside the CPU evidence.
     pub fn log(&self) -> &Logged {
         &self.log
+    }
+
+    /// Returns what became of the init data beside the CPU evidence.
+    pub fn launched(&self) -> &Launched {
+        &self.launched
     }
 
     /// Returns the GPUs in the order sent; `None` for one whose evidence did not parse.

@@ -142,7 +142,7 @@ fn with_references(report: &Report, references: &References, checks: &mut Checks
         if reference.is_none() {
             let check = Check::unknown(CheckName::Rim, Code::RimMissing);
             checks.record(match id {
-                Ok(id) => check.expected(id.as_str()),
+                Ok(id) => check.expected(foreign(id)),
                 Err(_) => check,
             });
             let code = references.checks.named(CheckName::Rim).and_then(|check| check.code);

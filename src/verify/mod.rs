@@ -9,6 +9,7 @@ pub mod claims;
 pub mod endorsements;
 pub mod event_log;
 pub mod gpu;
+pub mod init_data;
 pub mod nvidia;
 pub mod ocsp;
 pub mod part;
@@ -22,6 +23,7 @@ pub mod terms;
 pub mod verdict;
 pub mod verifier;
 pub mod warm;
+mod window;
 
 pub use authentic::Authentic;
 pub use binding::{Caller, Ended, Guest, Stranger, Unverified, Verified};

@@ -93,7 +93,7 @@ impl Search<'_> {
             (part.is_authentic(), part.shown().map(|document| document.signer_window().not_before))
         };
         let Some(best) = judged.max_by_key(rank) else {
-            checks.record(rim::missing(asked));
+            checks.record(rim::missing(asked, rim_id.as_deref()));
             return None;
         };
         checks.extend(in_collection(self.given, rim::within_device(best.checks())));
@@ -110,7 +110,12 @@ impl Search<'_> {
                     let faults = [driver, vbios]
                         .map(|asked| asked.map(|asked| (rim::ties(rim.as_shown(), asked), asked)));
                     match faults {
-                        [Some((Err(code), asked)), Some((Err(_), _))] => {
+                        [Some((Err(of_driver), driver)), Some((Err(of_vbios), vbios))] => {
+                            // Like is shown beside like: a version of a VBIOS is no version of a driver.
+                            let (code, asked) = match rim::is_of_vbios(rim.as_shown()) {
+                                true => (of_vbios, vbios),
+                                false => (of_driver, driver),
+                            };
                             Some(rim::tie_failed(code, rim.as_shown(), asked))
                         }
                         _ => None,

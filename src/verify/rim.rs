@@ -230,6 +230,11 @@ fn edition(kind: RimKind) -> &'static str {
     }
 }
 
+/// Tells the document of a VBIOS from that of a driver, by how it writes its version: all else is alike.
+pub fn is_of_vbios(rim: &Rim) -> bool {
+    is_vbios_version(&rim.statement().colloquial_version)
+}
+
 /// Says what a document is about and what was asked for.
 pub fn tie_failed(code: Code, rim: &Rim, expect: &RimFor) -> Check {
     let show =
@@ -265,15 +270,16 @@ pub fn within_device(document: &Checks) -> Checks {
     checks
 }
 
-/// Tells that a document which a device needs was not given.
-pub fn missing(expect: &RimFor) -> Check {
+/// Tells that a document which a device needs was not given; `id` is the one that NVIDIA serves it by.
+pub fn missing(expect: &RimFor, id: Option<&str>) -> Check {
     let kind = match expect.kind {
         RimKind::Driver => "driver",
         RimKind::SwitchBios => "switch BIOS",
         RimKind::Vbios => "VBIOS",
     };
     let about = foreign(&format!("{} {}", expect.product, expect.version));
-    Check::unknown(CheckName::Rim, Code::RimMissing).expected(format!("the RIM of {kind} {about}"))
+    let id = id.map_or(String::new(), |id| format!(", id {}", foreign(id)));
+    Check::unknown(CheckName::Rim, Code::RimMissing).expected(format!("the RIM of {kind} {about}{id}"))
 }
 
 #[cfg(test)]
@@ -368,7 +374,7 @@ mod tests {
         let part = assess(&roots, &Warm::new(), now, parsed, &expect, &[], Hold::Refused);
         assert_eq!(part.checks().named(CheckName::Format).unwrap().code, Some(Code::RimMalformed));
         assert!(part.into_authentic().is_none());
-        assert_eq!(missing(&expect).code, Some(Code::RimMissing));
+        assert_eq!(missing(&expect, None).code, Some(Code::RimMissing));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::part::Part;
 use super::roots::{AmdAnchors, Roots};
 use super::warm::Warm;
+use super::window::{NOT_BEFORE_LEEWAY_S, outside};
 use crate::endorse::vek::{self, Kind, Product, Spls};
 use crate::endorse::{self, Certificate, Crl, PublicKey, pem};
 use crate::evidence;
@@ -15,10 +16,6 @@ mod device;
 mod revocation;
 
 use device::{identity, signer, tcb, tcb_order};
-
-/// Seconds by which the verifier's clock may be behind the beginning of a VCEK or VLEK: AMD issues them without
-/// backdating. Nothing else has a leeway.
-pub const NOT_BEFORE_LEEWAY_S: i64 = 300;
 
 /// The checks without which no report is authentic.
 pub const MUST: [CheckName; 7] = [
@@ -132,7 +129,7 @@ pub fn assess_with(
     let mut checks = Checks::new();
     checks.record(Check::pass(CheckName::Format));
     checks.record(signature(&report, leaf.as_ref()));
-    checks.record(chain(warm, given, leaf.as_ref(), issuer.as_ref()));
+    checks.record(chain(&report, warm, given, leaf.as_ref(), issuer.as_ref()));
     checks.record(hints(given, leaf.as_ref(), anchors));
     checks.record(validity(now, leaf.as_ref(), issuer.as_ref()));
     let at = revocation::At { now, stale_s_max: crl_stale_s_max };
@@ -199,7 +196,7 @@ impl<'a> Leaf<'a> {
                 ),
                 identity(report, &leaf.product, &leaf.kind, None).code.is_none(),
                 tcb(report, &leaf.spls).code.is_none(),
-                window(leaf.certificate, NOT_BEFORE_LEEWAY_S, now).is_none(),
+                outside(leaf.certificate, NOT_BEFORE_LEEWAY_S, now).is_none(),
             ]
         };
         let mut best: Option<(Self, [bool; 4])> = None;
@@ -277,6 +274,7 @@ fn signature(report: &Report, leaf: Option<&Leaf<'_>>) -> Check {
 }
 
 fn chain(
+    report: &Report,
     warm: &Warm,
     given: &SnpEndorsements,
     leaf: Option<&Leaf<'_>>,
@@ -296,7 +294,7 @@ fn chain(
     let Some(leaf) = leaf else {
         return match given.veks.iter().find_map(|vek| vek.as_ref().err()) {
             Some(error) => faulty(name, error),
-            None => Check::unknown(name, Code::SnpVekMissing),
+            None => Check::unknown(name, Code::SnpVekMissing).expected(wanted(report)),
         };
     };
     if let Err(error) = vek::shape(leaf.certificate) {
@@ -321,6 +319,16 @@ fn chain(
             foreign(&issuer.subject_cn)
         )),
         None => Check::pass(name),
+    }
+}
+
+/// Names the certificate that a report needs, as AMD's key distribution service is asked for it.
+fn wanted(report: &Report) -> String {
+    match report.signer {
+        Signer::Vlek => format!("the VLEK for TCB {}", report.reported_tcb),
+        Signer::Reserved(_) | Signer::Unsigned | Signer::Vcek => {
+            format!("the VCEK of chip {} for TCB {}", hex::encode(report.chip_id), report.reported_tcb)
+        }
     }
 }
 
@@ -358,32 +366,8 @@ fn validity(now: UnixSeconds, leaf: Option<&Leaf<'_>>, issuer: Option<&Issuer<'_
     let above = issuer.into_iter().flat_map(|issuer| [issuer.intermediate, &issuer.anchors.ark]);
     std::iter::once((leaf.certificate, NOT_BEFORE_LEEWAY_S))
         .chain(above.map(|certificate| (certificate, 0)))
-        .find_map(|(certificate, leeway_s)| window(certificate, leeway_s, now))
+        .find_map(|(certificate, leeway_s)| outside(certificate, leeway_s, now))
         .unwrap_or(Check::pass(CheckName::Validity))
-}
-
-/// Judges one window; `None` is inside.
-fn window(certificate: &Certificate, not_before_leeway_s: i64, now: UnixSeconds) -> Option<Check> {
-    let window = certificate.window;
-    let expected = |code| {
-        Check::fail(CheckName::Validity, code)
-            .expected(format!("{} from {window}", foreign(&certificate.subject_cn)))
-    };
-    if now.plus(not_before_leeway_s) < window.not_before {
-        let behind_s = window.not_before.since(now);
-        return Some(
-            expected(Code::CertificateNotYetValid)
-                .actual(format!("{now}; the local clock appears {behind_s} s behind")),
-        );
-    }
-    if now > window.not_after {
-        let after_s = now.since(window.not_after);
-        return Some(
-            expected(Code::CertificateExpired)
-                .actual(format!("{now}; {after_s} s after the end, unless the local clock is ahead")),
-        );
-    }
-    None
 }
 
 fn report_data(expected: &[u8; 64], actual: &[u8; 64]) -> Check {
@@ -552,18 +536,5 @@ mod tests {
         assert_eq!(tcb(&report, &Ok(milan)).code, None);
         let turin = Spls { fmc: Some(0), ..milan };
         assert_eq!(tcb(&report, &Ok(turin)).code, Some(Code::SnpTcbMismatch));
-    }
-
-    #[test]
-    fn the_leeway_is_for_the_beginning_of_the_leaf_alone() {
-        let certificate = vcek(&key());
-        let (begin, end) = (certificate.window.not_before, certificate.window.not_after);
-        let code = |leeway_s, now| window(&certificate, leeway_s, now).and_then(|check| check.code);
-        assert_eq!(code(0, begin), None);
-        assert_eq!(code(0, begin.plus(-1)), Some(Code::CertificateNotYetValid));
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-300)), None);
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, begin.plus(-301)), Some(Code::CertificateNotYetValid));
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end), None);
-        assert_eq!(code(NOT_BEFORE_LEEWAY_S, end.plus(1)), Some(Code::CertificateExpired));
     }
 }

@@ -29,7 +29,7 @@ impl Verdict {
 }
 
 /// The order in which failures tell most: a wrong chip or TCB explains a bad signature, and not the other way round.
-const TELLING: [CheckName; 17] = [
+const TELLING: [CheckName; 18] = [
     CheckName::Format,
     CheckName::Chain,
     CheckName::Revocation,
@@ -43,6 +43,7 @@ const TELLING: [CheckName; 17] = [
     CheckName::ReportData,
     CheckName::Rim,
     CheckName::EventLog,
+    CheckName::InitData,
     CheckName::Binding,
     CheckName::Measurements,
     CheckName::Mode,

@@ -50,13 +50,15 @@ pub enum CheckName {
     Debug,
     /// The event log replays into the registers.
     EventLog,
+    /// The init data that was sent is what the guest was launched with.
+    InitData,
     /// All parts belong to one request of one guest.
     Binding,
 }
 
 impl CheckName {
     /// Every name, in the order in which results list them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Format,
         Self::Signature,
         Self::Chain,
@@ -73,6 +75,7 @@ impl CheckName {
         Self::Mode,
         Self::Debug,
         Self::EventLog,
+        Self::InitData,
         Self::Binding,
     ];
 
@@ -95,6 +98,7 @@ impl CheckName {
             Self::Mode => "mode",
             Self::Debug => "debug",
             Self::EventLog => "event_log",
+            Self::InitData => "init_data",
             Self::Binding => "binding",
         }
     }
@@ -149,7 +153,24 @@ impl Check {
         self.actual = Some(actual.into());
         self
     }
+
+    /// Adds what else was expected, as long as there is room.
+    fn misses_too(&mut self, other: Check) {
+        let Some(more) = other.expected else { return };
+        match &mut self.expected {
+            None => self.expected = Some(more),
+            Some(expected) if expected.contains(&more) => {}
+            Some(expected) if expected.len() + more.len() <= EXPECTED_LEN_MAX => {
+                expected.push_str("; ");
+                expected.push_str(&more);
+            }
+            Some(_) => {}
+        }
+    }
 }
+
+/// Bytes of what all that is missing may be named with: as many certificates and documents as a GPU has, twice over.
+const EXPECTED_LEN_MAX: usize = 4096;
 
 /// The checks of one part, in the order in which they were made. Each name stands at most once; a second failure of the
 /// same name gives way to the first, since checks are made in the order of how much they tell.
@@ -164,6 +185,7 @@ impl Checks {
     }
 
     /// Records a check. Of two with one name the worse stays (fail, then unknown, then pass); of two alike the first.
+    /// Of two unknown for one code both say what was expected: whoever fetches what is missing needs all of it.
     pub fn record(&mut self, check: Check) {
         let worse = |outcome| match outcome {
             Outcome::Pass => 0,
@@ -172,6 +194,9 @@ impl Checks {
         };
         match self.0.iter_mut().find(|have| have.name == check.name) {
             Some(have) if worse(check.outcome) > worse(have.outcome) => *have = check,
+            Some(have) if have.outcome == Outcome::Unknown && have.code == check.code => {
+                have.misses_too(check)
+            }
             Some(_) => {}
             None => self.0.push(check),
         }
@@ -228,6 +253,24 @@ mod tests {
         checks.record(Check::fail(CheckName::Validity, Code::SnpCrlStale));
         assert_eq!(checks.list().len(), 1);
         assert_eq!(checks.list()[0].code, Some(Code::CertificateExpired));
+    }
+
+    #[test]
+    fn all_that_is_missing_for_one_code_is_named_within_a_bound() {
+        let mut checks = Checks::new();
+        let missing = |what: &str| Check::unknown(CheckName::Rim, Code::RimMissing).expected(what);
+        checks.record(Check::unknown(CheckName::Rim, Code::RimMissing));
+        for what in ["one", "two", "one"] {
+            checks.record(missing(what));
+        }
+        checks.record(Check::unknown(CheckName::Rim, Code::OcspMissing).expected("of another code"));
+        let expected = |checks: &Checks| checks.named(CheckName::Rim).unwrap().expected.clone().unwrap();
+        assert_eq!(expected(&checks), "one; two");
+        let mut full = Checks::new();
+        full.record(missing(&"x".repeat(EXPECTED_LEN_MAX - 1)));
+        full.record(missing("y"));
+        full.record(missing("z"));
+        assert!(expected(&full).ends_with("; y"), "what fits is said, and no more");
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub const OCSP_LEN_MAX: usize = 8 * 1024;
 pub const RIM_LEN_MAX: usize = 128 * 1024;
 /// Devices in one request: eight GPUs and four switches, with room.
 pub const DEVICES_MAX: usize = 16;
-/// Bytes of the body of `/attest`: twelve devices, facts and a quote take half of it in base64, both logs at their
-/// bounds the rest.
-pub const ATTEST_BODY_LEN_MAX: usize = 1024 * 1024;
+/// Bytes of the body of `/attest`, in base64: twelve devices, facts and a quote take a quarter of it, both logs at
+/// their bounds half, init data at its bound an eighth.
+pub const ATTEST_BODY_LEN_MAX: usize = 1280 * 1024;
 /// Bytes of any other body on the guest listener.
 pub const GUEST_BODY_LEN_MAX: usize = 16 * 1024;
 /// Bytes of a policy document.
@@ -60,7 +60,7 @@ pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
 pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
 /// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
 pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
-/// Bytes of the canonical body of a log entry: 16 devices with 17 checks each take less than half without their texts.
+/// Bytes of the canonical body of a log entry: 16 devices with 18 checks each take less than half without their texts.
 pub const ENTRY_LEN_MAX: usize = 128 * 1024;
 /// Bytes, as JSON, of what the checks of one log entry expected and found: 16 GPUs whose measurements all differ fit.
 /// With it every other member of an entry fits into `ENTRY_LEN_MAX`.
@@ -124,11 +124,33 @@ pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
 /// Bytes of a runtime event log as JSON. Those seen have 9,710; each renewal of a lease adds a record of some 290, so
 /// that a guest which renews every five minutes has room for three days.
 pub const RUNTIME_LOG_LEN_MAX: usize = 256 * 1024;
+/// Bytes of init data: a guest's policy in Rego, which takes most of it, has some 60 KB, and more for each container.
+pub const INIT_DATA_LEN_MAX: usize = 128 * 1024;
+/// Texts in init data. Those seen have at most 3.
+pub const INIT_DATA_TEXTS_MAX: usize = 64;
 /// Records of one event log. Those seen have at most 44; a long GRUB script has some hundreds.
 pub const EVENTS_MAX: usize = 2048;
 /// Bytes of the data of one event: the list of revoked Secure Boot keys, with room. The largest seen has 4,499.
 pub const EVENT_DATA_LEN_MAX: usize = 64 * 1024;
 /// Bytes of a TDX quote with its padding. Those seen have 5 to 8 KB.
 pub const TDX_QUOTE_LEN_MAX: usize = 16 * 1024;
-/// Sets of collateral for one FMSPC that are looked at: the current one, the early one, and some that they replaced.
+/// Sets of collateral for one FMSPC that are looked at, newest first: the current one, the early one, and some that
+/// they replaced.
 pub const COLLATERAL_SETS_MAX: usize = 16;
+/// Bytes of a report, quote or certificate table from configfs-tsm: the kernel's own bound.
+pub const TSM_BLOB_LEN_MAX: usize = 32 * 1024;
+/// Bytes of the certificate table from `/dev/sev-guest`: the kernel takes no larger buffer, and whole pages alone.
+pub const SEV_TABLE_LEN_MAX: usize = 16 * 1024;
+/// Rows of the host's certificate table. Six are known.
+pub const SNP_TABLE_ROWS_MAX: usize = 16;
+/// Certificates that are taken from it: as many as a request may carry.
+pub const SNP_TABLE_CERTIFICATES_MAX: usize = 8;
+/// Functions on the PCI bus of a guest: four thousand virtual functions are no guest's.
+pub const PCI_FUNCTIONS_MAX: usize = 4096;
+/// Processes on one GPU that are listed; of more the number is told.
+pub const GPU_PROCESSES_MAX: usize = 256;
+/// MIG slices of one GPU. Those known have at most 7.
+pub const MIG_SLICES_MAX: u32 = 64;
+/// Devices that a container runtime lists by files: eight GPUs in seven slices each. With the variables that are looked
+/// for they fit into the hints of the facts.
+pub const MOUNTED_DEVICES_MAX: usize = 56;

@@ -37,7 +37,12 @@ impl UnixSeconds {
     ///
     /// Errors: a sentence that says what is wrong.
     pub fn from_rfc3339(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{} is not an RFC 3339 time", super::text::foreign(text));
+        let wrong = || {
+            format!(
+                "expected a time such as 2027-03-01T00:00:00Z (RFC 3339); {} given",
+                super::text::foreign(text)
+            )
+        };
         let time = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| wrong())?;
         Self::new(time.unix_timestamp()).ok_or_else(wrong)
     }

@@ -1,6 +1,7 @@
 //! What is fuzzed: one function for each parser of foreign bytes. It must not panic, and what it accepts must keep the
 //! bounds that callers rely on. The fuzzer and the mutation loop of the tests run the same functions.
 
+use claviger::agent::system::certificates;
 use claviger::endorse::gpu_chain::Chain;
 use claviger::endorse::pck::Pck;
 use claviger::endorse::qe_identity::QeIdentity;
@@ -13,6 +14,7 @@ use claviger::evidence::snp;
 use claviger::evidence::tdx::Quote;
 use claviger::policy::Policy;
 use claviger::policy::reference_set::ReferenceSet;
+use claviger::protocol::init_data::{AGENT_CONFIGURATION, AGENT_IMAGE, InitData};
 use claviger::release::Recording;
 use claviger::wire::{crypto, limits, runtime_event};
 use claviger::workbench::Firmware;
@@ -26,14 +28,16 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "boot_log", run: boot_log },
     Target { name: "certificate", run: certificate },
+    Target { name: "certificate_table", run: certificate_table },
     Target { name: "collateral", run: collateral },
     Target { name: "crl", run: crl },
     Target { name: "firmware", run: firmware },
     Target { name: "gpu_chain", run: gpu_chain },
     Target { name: "gpu_report", run: gpu_report },
+    Target { name: "init_data", run: init_data },
     Target { name: "ocsp", run: ocsp },
     Target { name: "pck", run: pck },
     Target { name: "policy", run: policy },
@@ -51,6 +55,12 @@ pub const TARGETS: [Target; 18] = [
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("the target is listed");
     (target.run)(bytes);
+}
+
+fn certificate_table(bytes: &[u8]) {
+    let Ok(certificates) = certificates::parse(bytes) else { return };
+    assert!(certificates.len() <= limits::SNP_TABLE_CERTIFICATES_MAX);
+    assert!(certificates.iter().all(|certificate| certificate.len() <= limits::CERTIFICATE_LEN_MAX));
 }
 
 fn firmware(bytes: &[u8]) {
@@ -72,6 +82,18 @@ fn recording(bytes: &[u8]) {
     let Ok(recording) = Recording::read(bytes) else { return };
     assert!(bytes.len() <= limits::ATTEST_BODY_LEN_MAX);
     assert!(recording.bundle().evidence().gpus.len() <= limits::DEVICES_MAX);
+}
+
+fn init_data(bytes: &[u8]) {
+    let Ok(init_data) = InitData::parse(bytes) else { return };
+    assert!(bytes.len() <= limits::INIT_DATA_LEN_MAX);
+    assert!(init_data.names().len() <= limits::INIT_DATA_TEXTS_MAX);
+    assert_eq!(init_data.sent(), crypto::sha384(&[bytes]));
+    assert_eq!(init_data.register::<32>().bytes()[..], init_data.register::<48>().bytes()[..32]);
+    let named = |name: &str| init_data.names().iter().any(|known| known == name);
+    assert_eq!(init_data.agent_image().is_some(), named(AGENT_IMAGE));
+    assert_eq!(init_data.agent().is_some(), named(AGENT_CONFIGURATION));
+    assert!(init_data.agent().is_none_or(|agent| agent.keys.len() <= limits::KEYS_MAX));
 }
 
 fn quote(bytes: &[u8]) {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod devices;
+mod init_data;
 mod service;
 mod tdx;
 
@@ -13,8 +14,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claviger::agent::error::Exit;
+use claviger::agent::system::Settings;
 use claviger::agent::url::ServiceUrl;
-use claviger::agent::{self, Clock, Config, DeviceError, Devices, Error, Extension, Outcome, Overrides};
+use claviger::agent::{
+    self, Clock, Config, DeviceError, Devices, Error, Extension, Origin, Outcome, Overrides,
+};
 use claviger::protocol::facts::{Facts, Switch};
 use claviger::protocol::head::{Kem, Operation};
 use claviger::protocol::message::{Bundle, CpuEvidence, GpuEvidence, GrantReply, Problem};
@@ -102,6 +106,8 @@ impl<C: Cpu> Guest<C> {
             retries: 2,
             timeout_s: 20,
             save_bundle: None,
+            init_data: None,
+            devices: Settings::default(),
             danger_keys_on_disk: true,
             danger_simulated_vendors: false,
         };
@@ -424,7 +430,8 @@ fn a_configuration_file_leads_to_the_exit_status() {
     let (service, server) = granting();
     let mut guest = Guest::new(&service, &server);
     let file = guest.scratch.0.join("agent.toml");
-    let run = |devices: &mut SimDevices| agent::run::main_with(&file, &Overrides::default(), devices);
+    let run =
+        |devices: &mut SimDevices| agent::run::main_with(Origin::File(&file), &Overrides::default(), devices);
     assert_eq!(run(&mut guest.devices), 2, "no file");
     let pins = guest.scratch.0.join("service.json");
     std::fs::write(&pins, serde_json::to_vec(&service.pins()).unwrap()).unwrap();

@@ -190,6 +190,47 @@ fn what_is_missing_or_over_leaves_it_undecided() {
 }
 
 #[test]
+fn a_td_that_nobody_rates_yet_is_undecided_and_not_called_unacceptable() {
+    let recorded = Recorded::of("td-unrated", Plan::tdx());
+    let policy = recorded.path("policy.toml");
+    let endorsements = recorded.path("endorsements");
+    let defaults = ["--endorsements", &endorsements];
+    let under_policy = ["--endorsements", &endorsements, "--policy", &policy];
+    let later = recorded.now.plus(90 * 86_400);
+    let judged = |at, code: Code| {
+        for options in [&under_policy[..], &defaults] {
+            let (status, document) = of(&recorded.judged(&[options, &["--format", "json"]].concat(), at));
+            assert_eq!((status, &document["verdict"]), (3, &Value::from("undecided")), "{document:#}");
+            assert_eq!(document["appraisal"]["status"], "none", "{document:#}");
+            assert_eq!(document["appraisal"]["reasons"], Value::Array(Vec::new()));
+            let cpu =
+                document["parts"].as_array().unwrap().iter().find(|part| part["part"] == "cpu").unwrap();
+            assert!(cpu.to_string().contains(code.text()), "{cpu:#}");
+            let text = String::from_utf8(recorded.judged(options, at).stdout).unwrap();
+            assert!(!text.contains("not acceptable"), "{text}");
+            assert!(text.contains("Give what is missing and judge again."), "{text}");
+        }
+    };
+    judged(later, Code::TdxTcbInfoExpired);
+    std::fs::remove_file(format!("{endorsements}/collateral.json")).unwrap();
+    judged(recorded.now, Code::TdxCollateralMissing);
+}
+
+#[test]
+fn a_td_that_nobody_rates_yet_is_denied_for_what_speaks_against_it_all_the_same() {
+    let mut plan = Plan::tdx();
+    plan.device().mig_current = Switch::On;
+    let recorded = Recorded::of("td-unrated-mig", plan);
+    std::fs::remove_file(recorded.path("endorsements/collateral.json")).unwrap();
+    let (status, document) = recorded.full();
+    assert_eq!(status, 1, "{document:#}");
+    assert_eq!(document["appraisal"]["status"], "contraindicated");
+    let reasons = document["appraisal"]["reasons"].as_array().unwrap();
+    assert!(reasons.contains(&Value::from("gpu_mig_enabled")), "{reasons:?}");
+    assert!(!reasons.contains(&Value::from("tdx_collateral_missing")), "{reasons:?}");
+}
+
+#[test]
 fn pinned_roots_do_not_know_simulated_vendors() {
     let mut recorded = Recorded::of("pinned", Plan::in_order());
     recorded.roots.clear();

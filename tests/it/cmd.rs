@@ -11,13 +11,16 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use claviger::protocol::facts::Switch;
+use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
 use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
+use claviger::sim::rim::{RimKind, RimOptions, reference_values};
 use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
 use serde_json::{Value, json};
 
 use super::scratch::{Scratch, pem};
 use super::support::Plan;
+use super::support::init_data::document;
 
 const NONCE: [u8; 32] = [0x42; 32];
 const REPORT_DATA: [u8; 64] = [0x17; 64];
@@ -140,6 +143,9 @@ fn mint(scratch: &Scratch) {
     write("rim-root.der", vendors.nvidia.rim_root_der());
     write("vek.pem", pem(&files.cpu.vek).as_bytes());
     write("chain.pem", format!("{}{}", pem(&files.cpu.ask), pem(&files.cpu.ark)).as_bytes());
+    let other = reference_values(RimKind::Vbios, "96.00.5E.00.01");
+    let other = vendors.nvidia.rim(RimKind::Vbios, "96.00.5E.00.01", &other, &RimOptions::default()).unwrap();
+    write("vbios-other.swidtag", &other);
     let report = machine.cpu_report(REPORT_DATA).unwrap();
     write("report.bin", &report);
     write("report.hex", format!("0x{}\n", hex::encode(&report)).as_bytes());
@@ -149,6 +155,7 @@ fn mint(scratch: &Scratch) {
     let debug = SnpFields { policy: machine.cpu.snp.policy | 1 << 19, ..machine.cpu.snp.clone() };
     write("debug.bin", &machine.cpu.chip.report(&debug).unwrap());
     mint_td(vendors, scratch);
+    mint_init_data(scratch);
     let shown = machine.gpu_reports(NONCE).unwrap();
     let entry = |shown: &GpuEvidence| {
         json!({
@@ -171,6 +178,7 @@ fn mint(scratch: &Scratch) {
     list("object.json", json!({ "evidence": [] }));
     list("no-base64.json", json!([{ "evidence": "%", "certificate": "" }]));
     list("no-certificate.json", json!([{ "evidence": "AAAA" }]));
+    write("object-empty.json", b"{}");
     write("deep.json", "[".repeat(100_000).as_bytes());
     write("empty", b"");
     write("words.txt", b"This is no evidence.\n");
@@ -220,6 +228,24 @@ fn images(scratch: &Scratch) {
 }
 
 /// Mints a TDX guest, and one with each fault that a listing shows.
+fn mint_init_data(scratch: &Scratch) {
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let right = document(Algorithm::Sha384);
+    write("init-data.toml", &right);
+    let text = String::from_utf8(right).unwrap();
+    write(
+        "init-data-twice.toml",
+        text.replace("[data]\n", "[data]\n\"a\" = \"\"\n\"a\" = \"\"\n").as_bytes(),
+    );
+    // Pins that nothing pins, and a danger.
+    let loose = text.split("[pins]").next().unwrap().replace("tenant =", "danger_plaintext = true\ntenant =");
+    write("init-data-loose.toml", format!("{loose}pins_file = \"/etc/pins.json\"\n'''\n").as_bytes());
+    write(
+        "init-data-other.toml",
+        b"version = '0.1.0'\nalgorithm = 'sha256'\n[data]\n'policy.rego' = 'package agent_policy'\n",
+    );
+}
+
 fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
     let guest = || TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
@@ -235,6 +261,7 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write("runtime-app.json", &RuntimeLog { events: vec![RuntimeEvent::new("app-id", b"demo")] }.json());
     let mut altered = td.boot.clone();
     altered.events.last_mut().unwrap().data[0] ^= 1;
+    write("ccel-table.bin", &[&b"CCEL"[..], &[0; 52]].concat());
     write("ccel-altered.bin", &altered.bytes());
     write("sim-cmdline", format!("{}\n", DirectBoot::default().command_line).as_bytes());
     write("sim-initrd", DirectBoot::default().initrd);
@@ -249,5 +276,6 @@ fn mint_td(vendors: &Vendors, scratch: &Scratch) {
     write_faulty("td-older", Fault::Platform(PlatformFault::Older));
     write_faulty("td-unsupported", Fault::Platform(PlatformFault::Unsupported));
     write_faulty("td-stale", Fault::Collateral(CollateralFault::Dated(Item::TcbInfo, When::Past)));
+    write_faulty("td-fmspc-other", Fault::Collateral(CollateralFault::FmspcOther));
     write_faulty("td-other-boot", Fault::Log(LogFault::BootOther));
 }

@@ -117,6 +117,27 @@ fn a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alon
 }
 
 #[test]
+fn a_policy_given_for_a_foreign_bundle_is_said_not_to_speak_of_it() {
+    let Some(nvidia) = vectors::folder("nvidia") else { return };
+    let scratch = folder("combined-policy");
+    scratch.write("bundle.json", &read(&nvidia, &format!("{TINFOIL}/attestation.json")));
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/policies/gcp-a3-tdx-h100.toml");
+    for options in [&["--policy", policy][..], &[]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_claviger"))
+            .args(["verify", "bundle", "--at", "2026-06-29T02:10:00Z", "--bundle"])
+            .arg(scratch.path().join("bundle.json"))
+            .args(options)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(!text.contains("without --policy"), "{text}");
+        assert!(text.contains("decision:  none; a policy speaks of requests of claviger's"), "{text}");
+        assert_eq!(text.contains("note: the policy was not asked"), !options.is_empty(), "{text}");
+    }
+}
+
+#[test]
 fn a_bundle_of_phala_is_verified_in_its_parts_and_refused_for_its_binding_alone() {
     let (Some(nvidia), Some(tdx)) = (vectors::folder("nvidia"), vectors::folder("tdx")) else { return };
     let scratch = folder("combined-phala");

@@ -20,9 +20,13 @@ mod deploy;
 mod ear;
 mod event_log;
 mod expectations;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod first_steps;
 #[cfg(feature = "sim")]
 mod floor;
 mod gpu;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod guest;
 #[cfg(feature = "server")]
 mod identity;
 #[cfg(feature = "measure")]
@@ -66,6 +70,7 @@ mod tdx;
 mod tdx_collateral;
 #[cfg(feature = "sim")]
 mod tdx_oracle;
+mod tdx_recipe;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
 mod tools;

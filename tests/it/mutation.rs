@@ -9,6 +9,7 @@ use std::path::Path;
 
 use claviger::evidence::event_log::EventType;
 use claviger::policy::reference_set::{EventValue, Input, NotComputed, ReferenceSet, TdxValues, Values};
+use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::{
     BootLog, DirectBoot, PlatformTcb, QuoteFields, QuoteForm, RuntimeEvent, TdxGuest,
 };
@@ -17,7 +18,9 @@ use claviger::wire::Digest;
 use serde_json::Value;
 
 use super::measure::oracle::Image;
+use super::scratch::{ARK, ASK, CRL, VCEK, certificate_table, pem};
 use super::support::Plan;
+use super::support::init_data::document;
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -64,14 +67,16 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 18] = [
+    let parses: [(&str, Parses); 20] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
+        ("certificate_table", |bytes| claviger::agent::system::certificates::parse(bytes).is_ok()),
         ("collateral", |bytes| Collateral::parse(bytes).is_ok()),
         ("crl", |bytes| Crl::from_bytes(bytes).is_ok()),
         ("firmware", |bytes| claviger::workbench::Firmware::parse(bytes).is_ok()),
         ("gpu_chain", |bytes| claviger::endorse::gpu_chain::Chain::from_pem(bytes).is_ok()),
         ("gpu_report", |bytes| claviger::evidence::gpu::Report::parse(bytes).is_ok()),
+        ("init_data", |bytes| claviger::protocol::init_data::InitData::parse(bytes).is_ok()),
         ("ocsp", |bytes| OcspResponse::parse(bytes).is_ok()),
         ("pck", |bytes| {
             let certificate = Certificate::from_der(bytes).unwrap();
@@ -147,8 +152,24 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             logs.into_iter().map(|log| BootLog { area_len: 0, ..log }.bytes()).collect()
         }
         "certificate" => vec![files().cpu.vek, files().cpu.ask, vendors.intel.root_der().to_vec()],
-        "collateral" => vec![collateral()],
-        "crl" => vec![files().cpu.crl, hex::decode(member("pck_crl")).unwrap()],
+        "certificate_table" => {
+            let amd = files().cpu;
+            let rows = [(CRL, amd.crl), (VCEK, amd.vek), (ASK, pem(&amd.ask).into_bytes()), (ARK, amd.ark)];
+            vec![certificate_table(&rows)]
+        }
+        "collateral" => {
+            let mut in_pem: Value = serde_json::from_slice(&collateral()).unwrap();
+            for list in ["pck_crl", "root_ca_crl"] {
+                let der = hex::decode(in_pem[list].as_str().unwrap()).unwrap();
+                in_pem[list] = list_pem(&der).into();
+            }
+            vec![collateral(), in_pem.to_string().into_bytes()]
+        }
+        "crl" => {
+            let of_intel = hex::decode(member("pck_crl")).unwrap();
+            let in_pem = list_pem(&of_intel).into_bytes();
+            vec![files().cpu.crl, of_intel, in_pem]
+        }
         "firmware" => {
             // One page, so that most alterations hit the tables.
             let images = [Image::full(), Image::without_hashes()];
@@ -156,6 +177,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
         "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
+        "init_data" => [Algorithm::Sha256, Algorithm::Sha384, Algorithm::Sha512].map(document).to_vec(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),
         "pck" => vec![guest().platform.chain[0].clone()],
         "policy" => {
@@ -167,7 +189,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let mint = |form| QuoteFields { form, ..QuoteFields::default() }.mint(&guest.platform).unwrap();
             QuoteForm::ALL.map(mint).to_vec()
         }
-        "recording" => [Plan::in_order(), Plan::tdx()]
+        "recording" => [Plan::in_order(), Plan::by_init_data(), Plan::tdx()]
             .into_iter()
             .map(|mut plan| {
                 plan.send();
@@ -188,6 +210,10 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "tcb_info" => vec![member("tcb_info")],
         other => panic!("no seeds for {other}"),
     }
+}
+
+fn list_pem(der: &[u8]) -> String {
+    super::scratch::pem(der).replace("CERTIFICATE", "X509 CRL")
 }
 
 fn reference_set() -> ReferenceSet {

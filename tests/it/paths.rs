@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use claviger::protocol::head::Operation;
+use claviger::sim::intel::Fault;
+use claviger::sim::intel::fault::TdFault;
 use claviger::wire::Code;
 use claviger::wire::ids::LeaseId;
 
@@ -61,15 +63,26 @@ fn the_search_for_callers_finds_them() {
     assert!(callers("refuse").contains(&"release/judge.rs".to_string()));
 }
 
-/// Whatever is asked for, the same rules hold: a debug guest gets nothing by another operation.
+/// Whatever is asked for, the same rules hold: a guest that its host may read, move or serve gets nothing by another
+/// operation.
 #[test]
 fn a_debug_guest_is_refused_on_every_path() {
-    let with = |change: Change| {
+    let td = |fault| {
+        let mut plan = Plan::tdx();
+        plan.td_fault(Fault::Td(fault));
+        plan
+    };
+    let snp = || {
         let mut plan = Plan::in_order();
         plan.machine.cpu.snp.policy |= 1 << 19;
-        change(&mut plan);
-        judged(plan)
+        plan
     };
+    let guests: [(Code, &dyn Fn() -> Plan); 4] = [
+        (Code::SnpDebug, &snp),
+        (Code::TdxDebug, &|| td(TdFault::Attribute(0))),
+        (Code::TdxMigratable, &|| td(TdFault::Attribute(29))),
+        (Code::TdxServiceTd, &|| td(TdFault::ServiceTd)),
+    ];
     let renew: Change = |plan| {
         plan.head.operation = Operation::Renew;
         plan.head.lease = Some(LeaseId::new([3; 16]));
@@ -85,9 +98,13 @@ fn a_debug_guest_is_refused_on_every_path() {
         ("renewal with keys", renew),
         ("renewal", renew_alone),
     ];
-    for (name, change) in paths {
-        let verdict = with(change);
-        assert_eq!((verdict.outcome, verdict.codes()), (Outcome::Denied, vec![Code::SnpDebug]), "{name}");
+    for (code, guest) in guests {
+        for (name, change) in paths {
+            let mut plan = guest();
+            change(&mut plan);
+            let verdict = judged(plan);
+            assert_eq!((verdict.outcome, verdict.codes()), (Outcome::Denied, vec![code]), "{name}");
+        }
     }
 }
 

@@ -125,6 +125,16 @@ fn the_table_of_the_simulator_holds() {
 }
 
 #[test]
+fn the_shipped_policies_list_the_shipped_init_data_and_the_image_in_them() {
+    let document = claviger::protocol::init_data::InitData::parse(guest::INIT_DATA).unwrap();
+    let genoa = Policy::parse(GENOA_H100[0].as_bytes()).unwrap();
+    assert_eq!(genoa.cpu.snp.unwrap().workload.host_data, [document.register::<32>()]);
+    assert_eq!(genoa.binding.agent_images, [document.agent_image().unwrap()]);
+    let qemu = Policy::parse(QEMU_TDX[0].as_bytes()).unwrap();
+    assert_eq!(qemu.cpu.tdx.unwrap().workload.mr_config_id, [document.register::<48>()]);
+}
+
+#[test]
 fn no_shipped_policy_releases_without_cpu_and_gpu_evidence() {
     for [text, table] in [GCP_A3, GENOA_H100, QEMU_TDX, SIMULATOR] {
         for change in ["no gpu", "cpu unparsed"] {
@@ -295,7 +305,14 @@ fn direct_boot(log: &str) -> Option<Vec<Code>> {
     let head = RequestHead::release(policy.tenant.clone(), vec![key], &[2; 32], &[3; 32]);
     let cpu =
         TdxView { report: &quote.report, pck: None, tcb: None, log: LogView::Replayed(&log), recorded: 1 };
-    let view = View { head: &head, cpu: Some(CpuView::Tdx(cpu)), gpus: Vec::new(), facts: None };
+    let launched = claviger::verify::init_data::Launched::Absent;
+    let view = View {
+        head: &head,
+        cpu: Some(CpuView::Tdx(cpu)),
+        launched: &launched,
+        gpus: Vec::new(),
+        facts: None,
+    };
     let codes = appraise(&policy, &view, now()).unwrap().codes();
     let of_code = [
         Code::EventDigestNotListed,

@@ -136,11 +136,19 @@ fn the_deployment_of_the_readme_is_taken_as_it_stands() {
     std::fs::write(place("ca.pem"), anchor.cert.pem()).unwrap();
     let agent = configuration("`agent.toml`")
         .replace("/etc/claviger/ca.pem", &place("ca.pem"))
-        .replace("/etc/claviger/pins.json", &place("pins.json"));
+        .replace("/etc/claviger/pins.json", &place("pins.json"))
+        .replace("/run/claviger", &place("nowhere"));
     std::fs::write(place("agent.toml"), agent).unwrap();
-    let output = claviger(&["agent", "--config", &place("agent.toml")]);
-    assert!(said(&output).contains("the configuration is good"), "{}", said(&output));
-    assert_eq!(output.status.code(), Some(2));
+    let example = include_str!("../../deploy/agent.example.toml")
+        .replace("/etc/claviger", scratch.path().to_str().unwrap())
+        .replace("/run/claviger", &place("nowhere"));
+    std::fs::write(place("example.toml"), example).unwrap();
+    // Each is good as it stands; the agent stops at its folder, before it asks anybody.
+    for name in ["agent.toml", "example.toml"] {
+        let output = claviger(&["agent", "--config", &place(name)]);
+        assert!(said(&output).contains("agent_folder_refused"), "{name}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2));
+    }
 }
 
 /// A process of the trial, which ends with the test.

@@ -105,7 +105,7 @@ keys = ["models/*"]
 
 [binding]
 agent_fixed_by = "image"
-agent_configured_by = "init_data"
+agent_configured_by = "image"
 
 [cpu.snp]
 lines = ["genoa"]

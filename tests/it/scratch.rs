@@ -1,4 +1,4 @@
-//! What several tests need: a folder of files, and PEM.
+//! What several tests need: a folder of files, PEM, and the table of certificates that a host gives an SNP guest.
 
 use std::path::{Path, PathBuf};
 
@@ -45,3 +45,23 @@ pub fn pem(der: &[u8]) -> String {
         text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
+
+/// The certificate table of an SNP guest's host: rows of GUID, offset and length, then what they point at.
+pub fn certificate_table(rows: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let (mut head, mut body) = (Vec::new(), Vec::new());
+    for (guid, content) in rows {
+        let offset = (rows.len() + 1) * 24 + body.len();
+        head.extend(hex::decode(guid.replace('-', "")).unwrap());
+        head.extend(u32::try_from(offset).unwrap().to_le_bytes());
+        head.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
+        body.extend(content);
+    }
+    head.extend([0; 24]);
+    [head, body].concat()
+}
+
+/// Rows of such a table.
+pub const VCEK: &str = "63da758d-e664-4564-adc5-f4b93be8accd";
+pub const ASK: &str = "4ab7b379-bbac-4fe4-a02f-05aef327c782";
+pub const ARK: &str = "c0b406a4-a803-4952-9743-3fb6014cd0ae";
+pub const CRL: &str = "92f81bc3-5811-4d3d-97ff-d19f88dc67ea";

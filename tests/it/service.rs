@@ -6,6 +6,7 @@ mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
 mod http;
+mod init_data;
 mod leases;
 mod redeem;
 mod risk;
@@ -63,7 +64,7 @@ pub const TENANT: &str = "demo";
 pub const KEY: &str = "demo/model";
 pub const AUDIENCE: &str = "https://demo.example";
 pub const POLICY: &str = include_str!("../../policies/simulator.toml");
-const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
+pub const SECRET: &[u8] = b"a tenant's key of thirty-two byte";
 const ANCHORS: [&str; 5] = ["ark.der", "ask.der", "intel-root.der", "nvidia-device.der", "nvidia-rim.der"];
 
 /// Seconds that the test sets; service and store go by it.
@@ -215,6 +216,8 @@ pub struct Guest<C = SnpGuest> {
     pub transport: TransportKey,
     pub tenant: String,
     pub keys: Vec<String>,
+    /// The init data that it sends.
+    pub init_data: Option<Vec<u8>>,
 }
 
 /// A request as it is sent, and what it takes to judge the answer.
@@ -260,6 +263,7 @@ impl<C: Cpu> Guest<C> {
             self.devices.record(GPU_EVIDENCE_EVENT, recorded.bytes()).unwrap();
             let mut cpu = self.devices.cpu_evidence(data.bytes()).unwrap();
             cpu.event_log = asked.event_log.clone().map(Bytes);
+            cpu.init_data = self.init_data.clone().map(Bytes);
             (Evidence { cpu, gpus }, facts)
         });
         let digest = match &content {
@@ -314,9 +318,13 @@ impl Stage {
     }
 
     pub fn with_policy(name: &str, policy: &str) -> Self {
+        Self::of(name, policy, Vendors::shared().unwrap())
+    }
+
+    /// A service that trusts those vendors, at their time.
+    pub fn of(name: &str, policy: &str, vendors: &'static Vendors) -> Self {
         let runtime = Runtime::new().unwrap();
         let scratch = Scratch::new(name);
-        let vendors = Vendors::shared().unwrap();
         let dir = scratch.path().to_path_buf();
         let now_s = vendors.now.get();
         let (amd, nvidia) = (&vendors.amd, &vendors.nvidia);
@@ -397,6 +405,7 @@ impl Stage {
             transport: TransportKey::generate(Kem::XWing),
             tenant: TENANT.to_string(),
             keys: vec![KEY.to_string()],
+            init_data: None,
         }
     }
 

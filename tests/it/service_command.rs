@@ -278,6 +278,26 @@ fn counted_strangers_are_recorded_when_the_service_ends() {
 }
 
 #[test]
+fn refused_strangers_stand_in_the_log_with_code_and_address_within_the_budget() {
+    let place = Place::new("serve-strangers-log");
+    let serving = place.started();
+    serving.noise(14);
+    let log = serving.log.clone();
+    assert_eq!(serving.terminate(), 0);
+    let text = fs::read_to_string(log).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter(|line| line.contains("a stranger was refused"))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 10, "as many as have an entry of their own: {text}");
+    for line in lines {
+        assert_eq!(line["fields"]["code"], "request_malformed");
+        assert_eq!(line["fields"]["address"], "127.0.0.1");
+    }
+}
+
+#[test]
 fn a_rotated_key_is_used_after_a_restart_and_the_pins_stay() {
     let place = Place::new("serve-rotate");
     let pins = |place: &Place| {

@@ -419,6 +419,9 @@ fn without_a_certificate_nothing_fails_and_nothing_is_authentic() {
         assert_eq!(code(&part, name), Some(Code::SnpVekMissing), "{}", name.text());
     }
     assert_eq!(most_telling(part.checks()), Some(Code::SnpVekMissing));
+    let wanted = part.checks().named(CheckName::Chain).unwrap().expected.clone().unwrap();
+    let chip = hex::encode(part.shown().unwrap().report.chip_id);
+    assert!(wanted.starts_with(&format!("the VCEK of chip {chip} for TCB ")), "{wanted}");
     assert!(part.into_authentic().is_none());
 }
 

@@ -221,3 +221,23 @@ fn collateral_that_came_with_an_old_quote_says_that_its_platform_is_no_longer_ra
     let part = bench.assess(&quote, &collateral, now.plus(70 * 86_400));
     assert_eq!(failed(&part), [CheckName::Validity, CheckName::Tcb]);
 }
+
+/// Protection keys harden the guest alone; that the host may inject exceptions has a reason of its own.
+#[test]
+fn an_attribute_that_hardens_is_no_fault_and_one_that_is_missing_has_its_code() {
+    let Some(bench) = Bench::open() else { return };
+    let bytes = bench.read(PADDED);
+    let used =
+        bench.quotes().into_iter().find(|(path, _)| *path == PADDED).unwrap().1["used_length"].as_u64();
+    let quote = &bytes[..usize::try_from(used.unwrap()).unwrap()];
+    let (_, collateral, now) = bench.case("trustee-v4-debug@50806f-2023-06");
+    let part = bench.assess(quote, &collateral, now);
+    let report = &part.shown().unwrap().report;
+    assert!(report.attributes.pks() && !report.attributes.sept_ve_disable());
+    assert_eq!(report.attributes.reserved(), 0);
+    assert_eq!(code(&part, CheckName::Mode), Some(Code::TdxSeptVeDisableClear));
+    // A module of the first major version has no identity of its own: the platform's levels speak of it.
+    assert_eq!(report.tee_tcb_svn[..3], [3, 0, 4]);
+    assert_eq!(outcome(&part, CheckName::Identity), Outcome::Pass);
+    assert_eq!(code(&part, CheckName::Tcb), Some(Code::TdxTcbNotSupported));
+}

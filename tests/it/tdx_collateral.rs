@@ -356,6 +356,25 @@ fn of_several_sets_the_newest_verified_one_inside_its_windows_counts() {
     assert_eq!(run(&[&forged], now), missing(Code::TdxTcbInfoSignature));
 }
 
+/// Files are read in the order of their names, and a name may be a date: the newest then lies last.
+#[test]
+fn the_newest_set_counts_however_many_older_ones_lie_before_it() {
+    let Some(bench) = Bench::open() else { return };
+    let chain = bench.chain("quotes/gotdx-v5-90c06f.bin");
+    let [azure, march] = ["90c06f-2026-02-azure", "90c06f-2026-03"].map(|n| bench.served(n));
+    let max = claviger::wire::limits::COLLATERAL_SETS_MAX;
+    for count in [max - 1, max, 4 * max] {
+        let sets: Vec<&Value> = std::iter::repeat_n(&azure, count).chain([&march]).collect();
+        let given = shelved(&sets, &Marks::default());
+        let found =
+            look_up(&bench.intel, &bench.warm, &given, at("2026-03-20T00:00:00Z"), Ok(chain.platform()));
+        assert!(found.checks.all_pass());
+        let newest = shelved(&[&march], &Marks::default());
+        let newest = newest.collateral[0].as_ref().unwrap().as_shown().digest();
+        assert_eq!(found.set.unwrap().digest(), newest, "{count} older sets");
+    }
+}
+
 #[test]
 fn an_older_set_is_rolled_back_although_it_is_genuine_and_in_force() {
     let Some(bench) = Bench::open() else { return };
@@ -435,4 +454,94 @@ fn without_a_platform_nothing_is_said_of_one() {
     assert_eq!(run(&picked(&json)), (vec![], vec![code], true));
     assert_eq!(run(&shelved(&[&json], &Marks::default())), (vec![], vec![code], false));
     assert_eq!(run(&IntelEndorsements::picked(None)), (vec![], vec![code], false));
+}
+
+/// The text of a member as Intel's service answered it, cut out of the answer that was saved.
+fn answered<'a>(answer: &'a str, name: &str) -> (&'a str, &'a str) {
+    let (_, rest) = answer.split_once(&format!("{{\"{name}\":")).unwrap();
+    let (text, rest) = rest.split_once(",\"signature\":\"").unwrap();
+    (text, &rest[..128])
+}
+
+#[test]
+fn a_text_is_judged_in_the_very_bytes_that_intel_signed() {
+    let Some(bench) = Bench::open() else { return };
+    let read = |path: &str| String::from_utf8(super::vectors::read(&bench.folder, path)).unwrap();
+    let served = [
+        ("pcs/2026-03/tcb_info_90c06f000000.json", SERVED[7]),
+        ("../public-reports/tdx/go-tdx-guest__testdata__sample_tcbInfo_response", SERVED[3]),
+    ];
+    for (answer, (name, quote, time)) in served {
+        let chain = bench.chain(&format!("quotes/{quote}.bin"));
+        let answer = read(answer);
+        let (text, signature) = answered(&answer, "tcbInfo");
+        let mut json = bench.served(name);
+        json["tcb_info_signature"] = signature.into();
+        let mut run = |text: &str| {
+            json["tcb_info"] = text.into();
+            let given = picked(&json);
+            let found = look_up(&bench.intel, &bench.warm, &given, at(time), Ok(chain.platform()));
+            failed(&found).first().map(|(_, code)| *code)
+        };
+        assert_eq!(run(text), None, "{name}");
+        // The same document to whoever parses it, and other bytes.
+        let sorted = serde_json::from_str::<Value>(text).unwrap().to_string();
+        let swapped = text.replacen("\"id\":\"TDX\",\"version\":3", "\"version\":3,\"id\":\"TDX\"", 1);
+        for other in [format!("{text} "), text.replacen(':', ": ", 1), swapped, sorted] {
+            assert_ne!(other, text);
+            assert_eq!(run(&other), Some(Code::TdxTcbInfoSignature), "{name}");
+        }
+        // The second one would lower what is asked of a platform.
+        let svn = text.find("{\"svn\":").unwrap() + 1;
+        let end = svn + text[svn..].find([',', '}']).unwrap();
+        let twice = format!("{},\"svn\":0{}", &text[..end], &text[end..]);
+        assert_eq!(run(&twice), Some(Code::TdxTcbInfoMalformed), "{name}");
+    }
+    // The identity of the quoting enclave of TDs, by the same rule.
+    let (name, quote, time) = SERVED[7];
+    let (answer, mut json) = (read("pcs/2026-03/td_qe_identity.json"), bench.served(name));
+    let (text, signature) = answered(&answer, "enclaveIdentity");
+    let chain = bench.chain(&format!("quotes/{quote}.bin"));
+    for (text, expected) in
+        [(text.to_string(), None), (format!("{text} "), Some(Code::TdxQeIdentitySignature))]
+    {
+        (json["qe_identity"], json["qe_identity_signature"]) = (text.into(), signature.into());
+        let given = picked(&json);
+        let found = look_up(&bench.intel, &bench.warm, &given, at(time), Ok(chain.platform()));
+        assert_eq!(failed(&found).first().map(|(_, code)| *code), expected);
+    }
+}
+
+#[test]
+fn a_list_is_the_same_in_each_form_that_services_hand_out() {
+    let Some(bench) = Bench::open() else { return };
+    let base64 = |der: &[u8]| {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(der)
+    };
+    let read = |path: &str| super::vectors::read(&bench.folder, path);
+    let served = [
+        (read("pcs/2026-03/pck_crl_platform.der"), SERVED[7]),
+        (read("../public-reports/tdx/go-tdx-guest__testdata__pckcrl"), SERVED[3]),
+    ];
+    for (der, (name, quote, time)) in served {
+        let chain = bench.chain(&format!("quotes/{quote}.bin"));
+        let mut json = bench.served(name);
+        let pem = format!("-----BEGIN X509 CRL-----\n{}\n-----END X509 CRL-----\n", base64(&der));
+        for text in [hex::encode(&der), hex::encode_upper(&der), pem.clone()] {
+            json["pck_crl"] = text.into();
+            let set = Collateral::parse(json.to_string().as_bytes()).unwrap();
+            assert_eq!(set.pck_crl.der(), der, "{name}");
+            let given = picked(&json);
+            let found = look_up(&bench.intel, &bench.warm, &given, at(time), Ok(chain.platform()));
+            assert_eq!(failed(&found), [], "{name}");
+        }
+        let certificate = pem.replace("X509 CRL", "CERTIFICATE");
+        for text in [base64(&der), pem.repeat(2), certificate, format!("0x{}", hex::encode(&der))] {
+            json["pck_crl"] = text.into();
+            let error = Collateral::parse(json.to_string().as_bytes()).unwrap_err();
+            assert_eq!(error.code(), Code::TdxCollateralMalformed);
+            assert!(error.to_string().contains("pck_crl"), "{error}");
+        }
+    }
 }

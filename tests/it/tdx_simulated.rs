@@ -301,3 +301,64 @@ fn a_new_platform_costs_three_p256_verifications_under_warm_collateral_and_a_kno
         assert_eq!(cost(&other), 3);
     }
 }
+
+/// Judges a guest as `judged` does, at another time; gives the codes of what failed.
+fn failed_at(
+    vendors: &Vendors,
+    guest: &TdxGuest,
+    now: claviger::wire::UnixSeconds,
+) -> Vec<(CheckName, Code)> {
+    let quote = guest.quote([7; 64]).unwrap();
+    let given = IntelEndorsements::picked(Some(&guest.files(&vendors.intel).unwrap().collateral));
+    let part = assess(&roots(vendors), &Warm::new(), &given, now, None, Quote::parse(&quote));
+    let failed: Vec<_> =
+        part.checks().with(Outcome::Fail).map(|check| (check.name, check.code.unwrap())).collect();
+    assert_eq!(failed.is_empty(), part.is_authentic());
+    failed
+}
+
+/// No age of our own stands between a list and its next update.
+#[test]
+fn a_list_counts_on_each_day_until_its_next_update_and_not_a_second_longer() {
+    const DAY_S: i64 = 86_400;
+    let vendors = Vendors::shared().unwrap();
+    let now = vendors.now;
+    let mut guest = TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
+    let collateral = &mut guest.collateral;
+    (collateral.tcb_info.next_update, collateral.qe_identity.next_update) =
+        (now.plus(60 * DAY_S), now.plus(60 * DAY_S));
+    (collateral.pck_list.this_update, collateral.pck_list.next_update) =
+        (now.plus(-8 * DAY_S), Some(now.plus(22 * DAY_S)));
+    for day in 0..=22 {
+        assert_eq!(failed_at(vendors, &guest, now.plus(day * DAY_S)), [], "day {day}");
+    }
+    let stale = [(CheckName::Validity, Code::TdxPckCrlStale)];
+    for after_s in [1, DAY_S] {
+        assert_eq!(failed_at(vendors, &guest, now.plus(22 * DAY_S + after_s)), stale);
+    }
+}
+
+/// A platform that was certified a moment ago is no reason to doubt it; a clock that is far off is.
+#[test]
+fn a_certificate_issued_now_counts_for_a_clock_that_is_a_little_behind() {
+    let vendors = Vendors::shared().unwrap();
+    let now = vendors.now;
+    let mut guest = TdxGuest::new(&vendors.intel, PlatformTcb::default()).unwrap();
+    let mut fields = vendors.intel.pck_fields(&guest.platform).unwrap();
+    fields.window.not_before = now;
+    guest.platform.chain[0] = vendors.intel.pck(&guest.platform, &fields).unwrap();
+    for behind_s in [0, 5, 300] {
+        assert_eq!(failed_at(vendors, &guest, now.plus(-behind_s)), [], "{behind_s}");
+    }
+    for behind_s in [301, 600] {
+        let expected = [(CheckName::Validity, Code::CertificateNotYetValid)];
+        assert_eq!(failed_at(vendors, &guest, now.plus(-behind_s)), expected, "{behind_s}");
+    }
+    // Three days ahead, it still holds; an end has no leeway.
+    assert_eq!(failed_at(vendors, &guest, now.plus(3 * 86_400)), []);
+    fields.window.not_after = now.plus(60);
+    guest.platform.chain[0] = vendors.intel.pck(&guest.platform, &fields).unwrap();
+    assert_eq!(failed_at(vendors, &guest, now.plus(60)), []);
+    let expired = [(CheckName::Validity, Code::CertificateExpired)];
+    assert_eq!(failed_at(vendors, &guest, now.plus(61)), expired);
+}

@@ -10,7 +10,7 @@ use sev::measurement::vmsa::{GuestFeatures, VMMType};
 use super::{SetFormat, command_line, files, refused, show, wrong};
 use crate::cli::{Failure, Status, clock};
 use crate::policy::reference_set::{Input, NotComputed, ReferenceSet, SnpValues, Values};
-use crate::wire::text::foreign;
+use crate::wire::text::{foreign, reason};
 use crate::wire::{Code, Digest, UnixSeconds, limits};
 use crate::workbench::{Firmware, Launch, Vmm};
 
@@ -114,7 +114,7 @@ impl MeasureSnp {
         let digits = self.guest_features.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let features = u64::from_str_radix(digits, 16).map_err(|_| {
-            let what = format!("--guest-features: {} is not hex", foreign(&self.guest_features));
+            let what = format!("--guest-features: expected hex; {} given", foreign(&self.guest_features));
             refused(Code::MeasureGuestFeatures, &what)
         })?;
         let vmm = match self.vmm {
@@ -169,7 +169,7 @@ fn not_measured(error: MeasurementError) -> Failure {
         MeasurementError::FileError(_) => Code::MeasureFileUnreadable,
         _ => Code::MeasureFirmwareWithoutSnp,
     };
-    refused(code, &format!("the firmware is not measured: {}", foreign(&error.to_string())))
+    refused(code, &format!("the firmware is not measured: {}", reason(&error.to_string())))
 }
 
 fn unchanged(before: &[Input], after: &[Input]) -> Result<(), Failure> {

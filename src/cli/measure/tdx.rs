@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{SetFormat, command_line, files, page, refused, show};
+use super::{SetFormat, command_line, files, refused, show};
 use crate::cli::logs::Logs;
 use crate::cli::print::print;
 use crate::cli::{Failure, Status, clock, complain, files as evidence_files};
@@ -13,7 +13,7 @@ use crate::evidence::event_log::{
 };
 use crate::evidence::tdx::Quote;
 use crate::policy::reference_set::{EventValue, Input, NotComputed, ReferenceSet, TdxValues, Values};
-use crate::wire::text::foreign;
+use crate::wire::text::{foreign, foreign_up_to};
 use crate::wire::{Code, Digest, UnixSeconds, limits};
 
 pub const HELP: &str = "\
@@ -21,7 +21,9 @@ The registers are those that the log replays into. A log is a guest's word: take
 yourself, or compare its events with a release that you built. What no log can tell is listed as not computed.
 
 --append and --initrd say what the release starts the kernel with; the log must record exactly that, or nothing is
-printed as a reference. OVMF adds ` initrd=initrd` to the command line of a direct boot, which is tried as well.
+printed as a reference. OVMF adds ` initrd=initrd` to the command line of a direct boot, which is tried as well. GRUB
+records the line with the kernel's path in front, as its command `linux` has it: give it so, for example
+--append '/boot/vmlinuz root=/dev/sda1 ro'. A line that does not match is answered with the one that the log holds.
 
 Example:
   claviger measure tdx --event-log /sys/firmware/acpi/tables/data/CCEL --quote quote.bin --format toml \\
@@ -81,21 +83,23 @@ impl MeasureTdx {
         let mut set = ReferenceSet::new(created, inputs, values);
         set.not_computed = not_computed(&log, &known);
         let mut wrong = compared.as_ref().map(Compared::wrong).unwrap_or_default();
-        wrong.extend(known.iter().filter(|known| !known.stands_in(&log)).map(Known::absent));
-        match (self.format, wrong.is_empty()) {
-            (SetFormat::Text, _) => {
-                let digest = set.digest().map_err(|error| Failure::Usage(error.to_string()))?;
-                print(&page(&set, digest))?;
-                print(&compared.map(|compared| compared.page()).unwrap_or_default())?;
+        wrong.extend(known.iter().filter(|known| !known.stands_in(&log)).map(|known| known.absent(&log)));
+        let compared = compared.map(|compared| compared.page()).unwrap_or_default();
+        if !wrong.is_empty() {
+            // Whatever else were printed here would be taken for a reference.
+            if self.format == SetFormat::Text {
+                print(compared.trim_start())?;
             }
-            (SetFormat::Toml | SetFormat::Json, true) => return show(&set, self.format),
-            // A document printed here would be taken for a reference.
-            (SetFormat::Toml | SetFormat::Json, false) => {}
+            for (code, what) in &wrong {
+                complain(&format!("{what} ({code})\nwhat to do: {}", code.hint()));
+            }
+            return Ok(Status::Refused);
         }
-        for (code, what) in &wrong {
-            complain(&format!("{what} ({code})\nwhat to do: {}", code.hint()));
+        show(&set, self.format)?;
+        if self.format == SetFormat::Text {
+            print(&format!("{}{compared}", recorded(&log, &known)))?;
         }
-        Ok(if wrong.is_empty() { Status::Good } else { Status::Refused })
+        Ok(Status::Good)
     }
 
     /// Reads what the release starts the kernel with.
@@ -105,7 +109,7 @@ impl MeasureTdx {
             inputs.push(Input::of("command_line", text.as_bytes()));
             let direct = format!("{text} initrd=initrd");
             let digests = vec![load_options(&text), load_options(&direct), kernel_command_line(&text)];
-            known.push(Known { what: "command line", digests });
+            known.push(Known { what: COMMAND_LINE, digests });
         }
         if let Some(path) = &self.initrd {
             let (input, digest) = files::measured("initrd", path, limits::INITRD_LEN_MAX)?;
@@ -131,13 +135,43 @@ impl Known {
         log.events().iter().any(|event| self.is(event))
     }
 
-    fn absent(&self) -> (Code, String) {
+    fn absent(&self, log: &EventLog) -> (Code, String) {
         let digests: Vec<String> = self.digests.iter().map(ToString::to_string).collect();
-        let what =
+        let mut what =
             format!("no event of rtmr2 records the {} given: expected {}", self.what, digests.join(" or "));
+        if self.what == COMMAND_LINE
+            && let Some(line) = command_line_of(log)
+        {
+            let shown = foreign_up_to(limits::COMMAND_LINE_LEN_MAX, &String::from_utf8_lossy(line));
+            what.push_str(&format!("; the log records the command line {shown}"));
+        }
         (Code::MeasureNotRecorded, what)
     }
 }
+
+/// Finds the command line of the kernel where the log holds its text, as GRUB writes it.
+fn command_line_of(log: &EventLog) -> Option<&[u8]> {
+    log.of_register(KERNEL_REGISTER).find_map(|event| {
+        let Content::KernelCommandLine(line) = &event.content else { return None };
+        Some(line.as_slice())
+    })
+}
+
+/// Says where the log records what was given.
+fn recorded(log: &EventLog, known: &[Known]) -> String {
+    let mut page = String::new();
+    for known in known {
+        let place = log.of_register(KERNEL_REGISTER).position(|event| known.is(event));
+        let Some(position) = place else { continue };
+        page.push_str(&format!("    {:<14} match: event {position} of rtmr{KERNEL_REGISTER}\n", known.what));
+    }
+    match page.is_empty() {
+        true => page,
+        false => format!("\ncompared with what was given:\n{page}"),
+    }
+}
+
+const COMMAND_LINE: &str = "command line";
 
 /// The register into which boot loaders and the kernel's EFI stub measure command line and initrd.
 const KERNEL_REGISTER: u8 = 2;
@@ -190,6 +224,8 @@ impl Compared {
 
 fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     let [rtmr0, rtmr1, rtmr2, rtmr3] = log.replay().map(|register| (!register.is_zero()).then_some(register));
+    // The next request of the same guest has another one.
+    let rtmr3 = rtmr3.filter(|_| !log.events().iter().any(Event::records_gpu_evidence));
     // A set of more events would not be read again.
     let events = match log.events().len() <= limits::POLICY_LIST_MAX {
         true => events(log, known),
@@ -198,10 +234,15 @@ fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     TdxValues { mr_td: None, rtmr0, rtmr1, rtmr2, rtmr3, events }
 }
 
+/// Numbers the events of a register as rules do, which do not count an agent's records of GPU evidence.
+fn placed(log: &EventLog, register: u8) -> impl Iterator<Item = (usize, &Event)> {
+    log.of_register(register).filter(|event| !event.records_gpu_evidence()).enumerate()
+}
+
 /// Lists the events, each with its place in its register.
 fn events(log: &EventLog, known: &[Known]) -> Vec<EventValue> {
     let of_register = |register| {
-        log.of_register(register).enumerate().map(move |(position, event)| EventValue {
+        placed(log, register).map(move |(position, event)| EventValue {
             register,
             position,
             kind: event.kind,
@@ -276,8 +317,14 @@ fn not_computed(log: &EventLog, known: &[Known]) -> Vec<NotComputed> {
             "no event of the log extends it; what extends it without a log is not seen here",
         ));
     }
+    if log.events().iter().any(Event::records_gpu_evidence) {
+        list.push(NotComputed::new(
+            "rtmr3",
+            "an agent's records of GPU evidence stand in it, one more with each request; they are no events here",
+        ));
+    }
     let places = |register, of: &dyn Fn(&Event) -> bool| -> Vec<String> {
-        let found = log.of_register(register).enumerate().filter(|(_, event)| of(event));
+        let found = placed(log, register).filter(|(_, event)| of(event));
         found.map(|(position, _)| position.to_string()).collect()
     };
     let unproven = |event: &Event| {

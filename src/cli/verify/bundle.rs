@@ -18,6 +18,7 @@ use crate::policy::{
     Appraisal, Decision, Policy, Reason, appraise, appraise_default, appraise_gpu_default,
     appraise_tdx_default,
 };
+use crate::protocol::init_data::InitData;
 use crate::release::Recording;
 use crate::verify::event_log::Logged;
 use crate::verify::ocsp::Hold;
@@ -33,7 +34,7 @@ it. It runs through the code of the service, at the time given, under the policy
 
 Freshness cannot be shown offline: the nonce is read from the challenge in the bundle, and only the service that made
 the challenge can tell that it was alive. What comes out is never a grant. Neither are judged: leases of the devices,
-quotas, and whether the keys exist.
+quotas, freezes, whether the keys exist, and whether the service has seen newer collateral.
 
 Example:
   claviger verify bundle --bundle bundle.json --policy policy.toml --endorsements endorsements/ \\
@@ -141,6 +142,8 @@ pub(super) struct Told {
 
 /// What a policy says of it.
 pub(super) enum Ruling {
+    /// A bundle of another project: there is no request that a policy could be asked about.
+    NoRequest,
     /// No policy was given.
     NotAsked,
     Granted {
@@ -187,8 +190,11 @@ fn judge(
     };
     let name = policy.name.to_string();
     let decision = recording.judge(policy.clone(), given, verifier, now).map_err(Failure::usage)?;
-    let appraised =
-        |claims: &Claims<Replayed>| appraise(&policy, &View::of(claims), now).map_err(Failure::usage);
+    let appraised = |claims: &Claims<Replayed>| {
+        let view = View::of(claims);
+        let appraisal = appraise(&policy, &view, now).map_err(Failure::usage)?;
+        Ok::<_, Failure>(appraisal.settled(&view, claims.checks()))
+    };
     Ok(match &decision {
         Decision::Denied(denied) => {
             let ruling = Ruling::Denied { policy: name, reasons: denied.reasons().to_vec() };
@@ -264,7 +270,7 @@ fn of_others(
         appraisal: worst(&parts, &appraisals),
         parts,
         claims: json!({ "kind": "foreign", "scheme": bundle.scheme.text(), "cpu": cpu, "gpus": gpus }),
-        ruling: Ruling::NotAsked,
+        ruling: Ruling::NoRequest,
         stopped: None,
         issued: None,
         now,
@@ -312,17 +318,22 @@ fn shown(claims: &Claims<Replayed>) -> Value {
     let head = claims.bundle().head();
     let gpus: Vec<Value> =
         claims.gpus().iter().map(|gpu| gpu.as_ref().map_or(Value::Null, claims::gpu)).collect();
+    let mut request = json!({
+        "operation": head.operation,
+        "tenant": head.tenant,
+        "keys": head.keys,
+        "audience": head.audience,
+        "kem": head.kem,
+        "service_root": head.service_root,
+        "bundle_digest": claims.bundle().digest(),
+    });
+    if let Some(sent) = &claims.bundle().evidence().cpu.init_data {
+        request["init_data"] = json!(crypto::sha384(&[&sent.0]));
+        request["agent_image"] = json!(claims.launched().document().and_then(InitData::agent_image));
+    }
     json!({
         "kind": "bundle",
-        "request": {
-            "operation": head.operation,
-            "tenant": head.tenant,
-            "keys": head.keys,
-            "audience": head.audience,
-            "kem": head.kem,
-            "service_root": head.service_root,
-            "bundle_digest": claims.bundle().digest(),
-        },
+        "request": request,
         "cpu": match claims.cpu() {
             Some(Cpu::Snp(snp)) => claims::snp(snp),
             Some(Cpu::Tdx(tdx)) => claims::tdx(tdx, claims.log()),
@@ -354,7 +365,7 @@ impl Told {
 
     fn status(&self) -> Status {
         match &self.ruling {
-            Ruling::NotAsked => output::status(self.verdict(), self.appraisal.0),
+            Ruling::NoRequest | Ruling::NotAsked => output::status(self.verdict(), self.appraisal.0),
             Ruling::Granted { .. } => Status::Good,
             Ruling::Denied { .. } => Status::Refused,
             Ruling::Undecided { .. } => Status::Undecided,
@@ -398,7 +409,7 @@ impl Ruling {
     fn json(&self) -> Value {
         let list = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
         match self {
-            Self::NotAsked => Value::Null,
+            Self::NoRequest | Self::NotAsked => Value::Null,
             Self::Granted { policy, grade, support, risks } => json!({
                 "outcome": "would_be_granted",
                 "policy": policy,

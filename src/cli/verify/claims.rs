@@ -69,7 +69,10 @@ pub fn tdx(tdx: &Tdx, logged: &Logged) -> Value {
         "mr_owner_config": report.mr_owner_config,
         "mr_service_td": report.mr_service_td,
         "events": match logged {
-            Logged::Replayed(log) => json!([0, 1, 2, 3].map(|register| log.of_register(register).count())),
+            Logged::Replayed(log) => {
+                let count = |register| log.of_register(register).count();
+                json!({ "rtmr0": count(0), "rtmr1": count(1), "rtmr2": count(2), "rtmr3": count(3) })
+            }
             Logged::Absent | Logged::Refused(_) => Value::Null,
         },
         "report_data": hex::encode(report.report_data),
@@ -90,6 +93,7 @@ pub fn tdx(tdx: &Tdx, logged: &Logged) -> Value {
         "tcb_date": tcb.map(|tcb| tcb.date.to_string()),
         "tcb_advisories": tcb.map(|tcb| &tcb.advisories),
         "tcb_evaluation_data_number": tcb.map(|tcb| tcb.evaluation),
+        "tcb_levels_behind": tcb.map(|tcb| tcb.behind),
     })
 }
 

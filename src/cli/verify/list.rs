@@ -10,8 +10,8 @@ use super::super::output::{self, Conclusion, Format, Judged, word};
 use super::super::{Failure, Status, files};
 use crate::policy::appraise::Status as AppraisalStatus;
 use crate::verify::verdict::{Verdict, most_telling};
-use crate::wire::text::foreign;
-use crate::wire::{Checks, Code, limits};
+use crate::wire::text::{foreign, reason};
+use crate::wire::{Check, CheckName, Checks, Code, limits};
 
 /// One device of a list.
 pub struct Device {
@@ -22,12 +22,14 @@ pub struct Device {
 /// Reads a JSON evidence list: an array, or an object with `evidence_list`. Vendors' documents may have more members;
 /// `nonce` and `arch` beside the evidence are unsigned and left aside.
 ///
-/// Errors: `Failure::Usage` naming the file and the entry.
-pub fn read(path: &Path) -> Result<Vec<Device>, Failure> {
-    let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
-    let document: Value =
-        serde_json::from_slice(&files::read(path)?).map_err(|error| wrong(format!("not JSON: {error}")))?;
-    devices(&document).map_err(wrong)
+/// Errors: `Failure::Usage` where the file cannot be read. Where it holds something else, the inner one: the failed
+/// `format` with the entry.
+pub fn read(path: &Path) -> Result<Result<Vec<Device>, Check>, Failure> {
+    let document = serde_json::from_slice::<Value>(&files::read(path)?);
+    let read = document
+        .map_err(|error| reason(&format!("not JSON: {error}")))
+        .and_then(|document| devices(&document));
+    Ok(read.map_err(|what| Check::fail(CheckName::Format, Code::GpuListMalformed).actual(what)))
 }
 
 /// Takes the devices of a document: an array, or an object with `evidence_list`.

@@ -16,17 +16,29 @@ use crate::verify::Warm;
 use crate::verify::event_log::{self, Logged};
 use crate::verify::tdx::{self, IntelEndorsements};
 
-pub const HELP: &str = "\
-The quote may be binary, hex or base64. The collateral is a JSON object of texts: tcb_info, qe_identity, pck_crl,
-root_ca_crl with signatures and issuer chains, as quote verification libraries exchange it. The verdict speaks of
-authenticity: verified, refused, or undecided where no collateral was given. The appraisal speaks of acceptability
-under the strict defaults: a TCB that is up to date, and attributes under which a TD is trusted.
+pub const HELP: &str = concat!(
+    "\
+The quote may be binary, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided where no
+collateral was given. The appraisal speaks of acceptability under the strict defaults: a TCB that is up to date, and
+attributes under which a TD is trusted.
 Take the collateral from Intel and not from the guest: an older set that is inside its window is not found out here.
 
 Example:
   claviger verify tdx --quote quote.bin --collateral collateral.json --event-log ccel.bin --report-data \"$DATA\"
 
-Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
+Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.
+
+The collateral is one JSON object of nine texts, as quote verification libraries exchange it:
+  tcb_info, qe_identity                      the text inside of tcbInfo and enclaveIdentity, byte by byte
+  tcb_info_signature, qe_identity_signature  the signature beside it, in hex
+  tcb_info_issuer_chain, qe_identity_issuer_chain, pck_crl_issuer_chain
+                                             PEM, signer first, from the header of the answer, URL-decoded
+  pck_crl, root_ca_crl                       the lists as DER, in hex
+This script makes it of Intel's answers (deploy/intel-collateral.sh of the sources):
+
+",
+    include_str!("../../../deploy/intel-collateral.sh")
+);
 
 #[derive(Args)]
 pub struct VerifyTdx {

@@ -9,6 +9,9 @@ use crate::wire::{Digest, Reader, limits};
 /// The algorithm id of SHA-384, and the length of its digests.
 const SHA384: [u16; 2] = [0x000c, 48];
 
+/// How the table begins that holds no log but its address: Linux shows both under one name in two folders.
+const ACPI_TABLE: &[u8] = b"CCEL";
+
 /// The byte of padding, where an area was erased or zeroed.
 const PADDING: [u8; 2] = [0xff, 0x00];
 
@@ -27,6 +30,9 @@ pub(super) fn parse(bytes: &[u8], events: &mut Vec<Event>) -> Result<(), Error> 
     if bytes.len() > limits::EVENT_LOG_LEN_MAX {
         let (actual, max) = (bytes.len(), limits::EVENT_LOG_LEN_MAX);
         return Err(Error::EventLogLarge { what: "bytes of the boot log", actual, max });
+    }
+    if bytes.starts_with(ACPI_TABLE) {
+        return Err(Error::EventLogAcpiTable);
     }
     let mut reader = Reader::new(bytes);
     first(&mut reader)?;

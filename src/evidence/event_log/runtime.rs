@@ -6,7 +6,7 @@ use super::content::{self, Logged};
 use super::{Event, EventType, Log, Place, push};
 use crate::evidence::Error;
 use crate::wire::runtime_event::RUNTIME_REGISTER;
-use crate::wire::text::foreign;
+use crate::wire::text::reason;
 use crate::wire::{Digest, limits};
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ pub(super) fn parse(bytes: &[u8], events: &mut Vec<Event>) -> Result<(), Error> 
         let (actual, max) = (bytes.len(), limits::RUNTIME_LOG_LEN_MAX);
         return Err(Error::EventLogLarge { what: "bytes of the runtime log", actual, max });
     }
-    let wrong = |error: serde_json::Error| Error::RuntimeLogJson { text: foreign(&error.to_string()) };
+    let wrong = |error: serde_json::Error| Error::RuntimeLogJson { text: reason(&error.to_string()) };
     let entries: Vec<Entry> = serde_json::from_slice(bytes).map_err(wrong)?;
     for (number, entry) in entries.into_iter().enumerate() {
         push(events, event(entry, Place { log: Log::Runtime, number })?)?;

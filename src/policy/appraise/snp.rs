@@ -204,8 +204,9 @@ pub(super) fn workload(report: &SnpFields, rules: &WorkloadRules) -> Vec<Reason>
 
 /// What is acceptable and deserves a look.
 pub(super) fn warnings(report: &SnpFields) -> Vec<Reason> {
+    let smt_on = format!("SMT 1 (bit 0 of PLATFORM_INFO {})", report.platform_info);
     match report.platform_info.smt() {
-        true => vec![reason(Code::SnpSmtOn).expected("SMT 0").actual(report.platform_info)],
+        true => vec![reason(Code::SnpSmtOn).expected("SMT 0").actual(smt_on)],
         false => Vec::new(),
     }
 }

@@ -9,8 +9,7 @@ use crate::policy::events::RegisterRules;
 use crate::policy::reason::{Reason, listed};
 use crate::policy::view::{LogView, TdxView};
 use crate::verify::Subject;
-use crate::verify::terms::{Content, Event, TdxTcb, Xfam};
-use crate::wire::runtime_event::{GPU_EVIDENCE_EVENT, RUNTIME_REGISTER};
+use crate::verify::terms::{TdxTcb, Xfam};
 use crate::wire::{Code, Digest, UnixSeconds};
 
 const DAY_S: i64 = 86_400;
@@ -95,11 +94,34 @@ fn status(tcb: &TdxTcb, rules: &TdxTcbRules, now: UnixSeconds) -> Option<Reason>
     None
 }
 
+/// Says which of platform, module and quoting enclave gave the status; all three together where none stands out.
 fn described(tcb: &TdxTcb) -> String {
-    let advisories: Vec<&str> = tcb.advisories.iter().map(String::as_str).collect();
-    match advisories.is_empty() {
-        true => format!("{} of {}", tcb.status, tcb.date),
-        false => format!("{} of {}, with {}", tcb.status, tcb.date, advisories.join(" ")),
+    let told = |status: &str, date: UnixSeconds, behind: usize, advisories: Vec<&str>| {
+        let behind = match behind {
+            0 => String::new(),
+            1 => ", 1 level below the newest".to_string(),
+            levels => format!(", {levels} levels below the newest"),
+        };
+        match advisories.is_empty() {
+            true => format!("{status} of {date}{behind}"),
+            false => format!("{status} of {date}{behind}, with {}", advisories.join(" ")),
+        }
+    };
+    let parts: Vec<String> = tcb
+        .levels
+        .iter()
+        .filter(|level| !level.is_up_to_date())
+        .map(|level| {
+            let advisories = level.advisories.iter().map(String::as_str).collect();
+            format!("{} {}", level.of.text(), told(level.status, level.date, level.behind, advisories))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => {
+            let advisories = tcb.advisories.iter().map(String::as_str).collect();
+            told(tcb.status.text(), tcb.date, tcb.behind, advisories)
+        }
+        false => format!("{}: {}", tcb.status, parts.join("; ")),
     }
 }
 
@@ -215,18 +237,11 @@ fn events(view: &TdxView<'_>, path: &str, rules: &RegisterRules) -> Vec<Reason> 
         LogView::Refused(code) => return vec![reason(code)],
     };
     // Places are counted without the agent's own events, of which each renewal adds one.
-    let events = log.events().iter().filter(|event| !is_agents(event));
+    let events = log.events().iter().filter(|event| !event.records_gpu_evidence());
     let fault = |fault: crate::policy::events::EventFault| {
         reason(fault.code).expected(fault.expected).actual(fault.actual)
     };
     rules.judge(events).into_iter().map(fault).collect()
-}
-
-/// Tells whether an event is the agent's record of GPU evidence: its name is part of what the digest was recomputed
-/// from, so that nothing else passes for one.
-fn is_agents(event: &Event) -> bool {
-    event.register == RUNTIME_REGISTER
-        && matches!(&event.content, Content::Runtime { name } if name == GPU_EVIDENCE_EVENT)
 }
 
 /// Demands that the runtime register records the GPU evidence that was sent, once.

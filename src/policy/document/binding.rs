@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::{CpuRules, RegisterValue};
 use crate::policy::error::Error;
-use crate::policy::tree::Node;
+use crate::policy::tree::{Node, Table};
+use crate::protocol::init_data::ImageDigest;
 
 /// Binding grades, weakest first (design 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -32,13 +33,14 @@ impl Grade {
     }
 }
 
-/// What fixes the agent's code, or its configuration: the operator's word, shown in results as such.
+/// What fixes the agent's code, or its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixedBy {
-    /// It is inside the measured image.
+    /// It is inside the measured image: the operator's word, shown in results as such.
     Image,
-    /// Init data that HOST_DATA or MRCONFIGID pins names it, and the measured image enforces that.
+    /// Init data that HOST_DATA or MRCONFIGID pins names it, which is checked at each request; that the measured image
+    /// enforces what it names is the operator's word.
     InitData,
 }
 
@@ -62,6 +64,9 @@ pub struct Binding {
     /// What fixes the agent's configuration: pinned service roots, tenant, key ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_configured_by: Option<FixedBy>,
+    /// The images of the agent that init data may name; some exactly where init data fixes the agent's code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agent_images: Vec<ImageDigest>,
 }
 
 impl Binding {
@@ -79,19 +84,28 @@ impl Binding {
 
     /// Reads the section; absent means `measured-agent`, which then cannot be reached.
     pub(super) fn read(node: Option<&Node<'_>>, cpu: &CpuRules) -> Result<Self, Error> {
-        let mut binding =
-            Self { least_grade: Grade::MeasuredAgent, agent_fixed_by: None, agent_configured_by: None };
+        let mut binding = Self {
+            least_grade: Grade::MeasuredAgent,
+            agent_fixed_by: None,
+            agent_configured_by: None,
+            agent_images: Vec::new(),
+        };
         let by = [("image", FixedBy::Image), ("init_data", FixedBy::InitData)];
         if let Some(node) = node {
-            let table = node.table(&["least_grade", "agent_fixed_by", "agent_configured_by"])?;
+            let table = node.table(&FIELDS)?;
             if let Some(grade) = table.optional("least_grade") {
-                let grades = [Grade::NonceOnly, Grade::MeasuredAgent, Grade::MeasuredEvent, Grade::Device];
-                binding.least_grade = grade.word(&grades.map(|grade| (grade.text(), grade)))?;
+                // The fourth is known and refused below; it is not offered.
+                let offered = [Grade::NonceOnly, Grade::MeasuredAgent, Grade::MeasuredEvent];
+                binding.least_grade = match grade.text()? == Grade::Device.text() {
+                    true => Grade::Device,
+                    false => grade.word(&offered.map(|grade| (grade.text(), grade)))?,
+                };
             }
             binding.agent_fixed_by =
                 table.optional("agent_fixed_by").map(|word| word.word(&by)).transpose()?;
             binding.agent_configured_by =
                 table.optional("agent_configured_by").map(|word| word.word(&by)).transpose()?;
+            binding.agent_images = images(&table, binding.agent_fixed_by)?;
         }
         for (path, fixed) in [
             ("binding.agent_fixed_by", binding.agent_fixed_by),
@@ -105,6 +119,27 @@ impl Binding {
             Some(what) => Err(unreachable("binding.least_grade", what)),
             None => Ok(binding),
         }
+    }
+}
+
+const FIELDS: [&str; 4] = ["least_grade", "agent_fixed_by", "agent_configured_by", "agent_images"];
+
+/// Reads the images that init data may name. Without one the agent's code would be whatever the init data names, which
+/// is not what an operator who lists a digest has looked at.
+fn images(table: &Table<'_>, fixed: Option<FixedBy>) -> Result<Vec<ImageDigest>, Error> {
+    match (table.optional("agent_images"), fixed) {
+        (Some(node), Some(FixedBy::InitData)) if node.is_empty_list() => {
+            Err(unreachable(node.path(), "the list is empty, and no image of the agent would do"))
+        }
+        (Some(node), Some(FixedBy::InitData)) => node.list(Node::parsed),
+        (None, Some(FixedBy::InitData)) => Err(unreachable(
+            &table.at("agent_images"),
+            "agent_fixed_by = \"init_data\" needs the digests of the images that init data may name",
+        )),
+        (Some(node), Some(FixedBy::Image) | None) => {
+            Err(node.wrong("expected beside agent_fixed_by = \"init_data\" alone"))
+        }
+        (None, Some(FixedBy::Image) | None) => Ok(Vec::new()),
     }
 }
 

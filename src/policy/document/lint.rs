@@ -1,9 +1,11 @@
 //! What a policy allows and a reader should see: one sentence each.
 
-use super::{Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
+use serde_json::Value;
+
+use super::{FixedBy, Grade, Policy, RegisterValue, Smt, SnpPlatform, TdxRules, XfamFeature};
 use crate::policy::events::admits_any_content;
 use crate::protocol::head::Kem;
-use crate::verify::terms::EventType;
+use crate::wire::UnixSeconds;
 
 /// Sentences, collected.
 #[derive(Default)]
@@ -31,6 +33,11 @@ impl Policy {
             self.binding.least_grade < Grade::MeasuredAgent,
             "binding: nobody vouches for the agent's code",
         );
+        let fixed = [self.binding.agent_fixed_by, self.binding.agent_configured_by];
+        warnings.warn(
+            fixed.contains(&Some(FixedBy::InitData)),
+            "binding: init data fixes what the measured image enforces, and nothing in evidence shows that it does",
+        );
         if let Some(rules) = &self.cpu.snp {
             snp(&mut warnings, &rules.platform);
         }
@@ -47,7 +54,66 @@ impl Policy {
         }
         warnings.0
     }
+
+    /// Lists what was accepted until a time that has passed, one sentence each.
+    pub fn ended(&self, now: UnixSeconds) -> Vec<String> {
+        let mut ended = Warnings::default();
+        for risk in &self.accept_risks {
+            let (id, until) = (risk.id.text(), risk.until);
+            ended.warn(now > until, format!("accept_risks: {id} has ended at {until} and accepts nothing"));
+        }
+        for accepted in self.cpu.tdx.iter().flat_map(|rules| &rules.platform.tcb.accept) {
+            let Some(until) = accepted.until else { continue };
+            let status = &accepted.status;
+            ended.warn(
+                now > until,
+                format!("cpu.tdx.tcb.accept: {status} has ended at {until} and accepts nothing"),
+            );
+        }
+        ended.0
+    }
+
+    /// Lists the values that nobody measured, as the shipped policies have them, one sentence each.
+    pub fn placeholders(&self) -> Vec<String> {
+        let mut warnings = Warnings::default();
+        // Of a policy that was parsed there is a document.
+        if let Ok(document) = serde_json::to_value(self) {
+            placeholders("", &document, &mut warnings);
+        }
+        warnings.0
+    }
 }
+
+/// Goes through a document for digests that repeat a few bytes: no hash does.
+fn placeholders(path: &str, value: &Value, warnings: &mut Warnings) {
+    match value {
+        Value::Array(list) => {
+            for (at, inner) in list.iter().enumerate() {
+                placeholders(&format!("{path}[{at}]"), inner, warnings);
+            }
+        }
+        Value::Object(map) => {
+            for (name, inner) in map {
+                let dot = if path.is_empty() { "" } else { "." };
+                placeholders(&format!("{path}{dot}{name}"), inner, warnings);
+            }
+        }
+        Value::String(text) => {
+            let bytes = hex::decode(text).unwrap_or_default();
+            let repeats = |period| bytes.iter().zip(bytes.iter().skip(period)).all(|(one, next)| one == next);
+            warnings.warn(
+                bytes.len() >= DIGEST_LEN_MIN && (1..=PERIOD_MAX).any(repeats),
+                format!("{path} looks like a placeholder: put in the value of your own"),
+            );
+        }
+        Value::Bool(_) | Value::Null | Value::Number(_) => {}
+    }
+}
+
+/// Bytes of the shortest digest that a policy has.
+const DIGEST_LEN_MIN: usize = 32;
+/// Bytes of the longest pattern that is taken for one.
+const PERIOD_MAX: usize = 4;
 
 fn snp(warnings: &mut Warnings, platform: &SnpPlatform) {
     warnings.warn(platform.smt == Smt::Allow, "cpu.snp.smt: sibling threads can attack the guest");
@@ -93,7 +159,8 @@ fn tdx(warnings: &mut Warnings, rules: &TdxRules) {
     for (name, value) in registers.into_iter().chain(workload) {
         let RegisterValue::Events(events) = value else { continue };
         for kind in events.others.iter().filter(|kind| admits_any_content(**kind)) {
-            let what = match *kind == EventType::PLATFORM_CONFIG_FLAGS {
+            // A type is the log's word, and code in the tables could rewrite it.
+            let what = match events.register == 0 {
                 true => "any content, the host's ACPI tables among it, whose code the guest's kernel may run",
                 false => "any content",
             };

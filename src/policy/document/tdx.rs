@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use super::{displayed, fixed};
 use crate::policy::error::Error;
 use crate::policy::events::{EventRule, RegisterRules, admits_any_content};
-use crate::policy::tree::{Node, Table};
+use crate::policy::tree::{Node, Table, nearest};
 use crate::verify::terms::{EventType, TcbStatus, Xfam};
 use crate::wire::{Digest, UnixSeconds};
 
@@ -392,10 +392,15 @@ fn rules(
     let Some(events) = events else { return Err(missing("rules about no event fix nothing")) };
     let rules = events.list(|event| rule(event, not_fixed))?;
     let others = match table.optional("others") {
-        Some(node) => node.list(Node::parsed)?,
+        Some(node) => node.list(event_type)?,
         None => Vec::new(),
     };
     let rules = RegisterRules { register, rules, others };
+    if shared(&rules.rules) {
+        return Err(node.wrong(
+            "a digest stands in two rules of one type without a position, so that one event would meet both",
+        ));
+    }
     match register != 0 && !is_fixed(&rules) {
         true => Err(missing(
             "a type is the log's word: beside types of any content in others, each event needs a position, without a \
@@ -403,6 +408,15 @@ fn rules(
         )),
         false => Ok(rules),
     }
+}
+
+/// Tells whether one event could meet two rules that no position keeps apart: then fewer events than rules would do.
+fn shared(rules: &[EventRule]) -> bool {
+    let floating: Vec<&EventRule> = rules.iter().filter(|rule| rule.position.is_none()).collect();
+    let both = |one: &EventRule, other: &EventRule| {
+        one.kind == other.kind && one.digests.iter().any(|digest| other.digests.contains(digest))
+    };
+    floating.iter().enumerate().any(|(at, one)| floating.iter().take(at).any(|other| both(one, other)))
 }
 
 /// Tells whether rules fix a register against a guest that rewrites its log: whoever runs unlisted code can extend the
@@ -417,7 +431,7 @@ fn is_fixed(rules: &RegisterRules) -> bool {
 
 fn rule(node: &Node<'_>, not_fixed: impl Fn(String, String) -> Error + Copy) -> Result<EventRule, Error> {
     let table = node.table(&["type", "digests", "position"])?;
-    let kind: EventType = table.required("type")?.parsed()?;
+    let kind = event_type(&table.required("type")?)?;
     let digests = match table.optional("digests") {
         Some(node) => fixed::digests(&node, not_fixed)?,
         None => {
@@ -429,6 +443,16 @@ fn rule(node: &Node<'_>, not_fixed: impl Fn(String, String) -> Error + Copy) -> 
     };
     let position = table.optional("position").map(|node| node.number(0..=POSITION_MAX)).transpose()?;
     Ok(EventRule { kind, digests, position })
+}
+
+/// Reads an event type, and asks about the nearest name for one that has none.
+fn event_type(node: &Node<'_>) -> Result<EventType, Error> {
+    let text = node.text()?;
+    let known = EventType::NAMES.map(|(_, name)| name);
+    text.parse().map_err(|what: String| match nearest(text, &known) {
+        Some(nearest) if !text.starts_with("0x") => node.wrong(format!("{what}; is `{nearest}` meant?")),
+        _ => node.wrong(what),
+    })
 }
 
 /// The last place that a rule may name. Registers seen have some dozens of events.

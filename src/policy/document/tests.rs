@@ -160,7 +160,8 @@ fn a_policy_that_does_not_fix_workload_and_tenant_is_refused() {
 
 #[test]
 fn known_sections_and_profiles_that_are_not_built_have_their_own_codes() {
-    for section in ["[cpu.azure_snp]", "[cpu.azure_tdx]", "[limits]", "[dates]", "[deny_rego]"] {
+    for section in ["[cpu.azure_snp]", "[cpu.azure_tdx]", "[approvals]", "[limits]", "[dates]", "[deny_rego]"]
+    {
         let changed = text(&[("[gpu]", &format!("{section}\nanything = 1\n[gpu]"))]);
         let error = Policy::parse(changed.as_bytes()).unwrap_err();
         let path = section.trim_matches(['[', ']']).to_string();
@@ -181,6 +182,38 @@ fn another_schema_is_refused_before_its_fields_are_read() {
     assert_eq!(code(&[("schema = \"claviger.release-policy/1\"\n", "")]), Code::PolicyFieldMissing);
 }
 
+/// Code and configuration of the agent fixed by init data.
+const INIT_DATA: &str = "agent_fixed_by = 'init_data'\nagent_configured_by = 'init_data'\n\
+    agent_images = ['sha256:abababababababababababababababababababababababababababababababab']\n";
+
+#[test]
+fn images_of_the_agent_are_digests_and_stand_where_init_data_names_one() {
+    let binding = "agent_fixed_by = \"image\"\nagent_configured_by = \"image\"\n";
+    let with = |from: &str, to: &str| {
+        let altered = INIT_DATA.replacen(from, to, 1);
+        assert_ne!(altered, INIT_DATA, "{from}");
+        Policy::parse(text(&[(binding, &altered)]).as_bytes()).err().map(|error| error.code())
+    };
+    let invalid = Some(Code::PolicyFieldInvalid);
+    assert_eq!(with("sha256:ab", "sha256:cd"), None);
+    assert_eq!(with("sha256:", ""), invalid);
+    assert_eq!(with("sha256:abab", "sha256:*"), invalid);
+    assert_eq!(with("sha256:abab", "latest"), invalid);
+    assert_eq!(with(&"ab".repeat(32), &"00".repeat(32)), invalid, "zero was never set");
+    assert_eq!(
+        with("agent_fixed_by = 'init_data'", "agent_fixed_by = 'image'"),
+        invalid,
+        "it would mean nothing"
+    );
+    assert_eq!(with("agent_fixed_by = 'init_data'\n", "least_grade = 'nonce-only'\n"), invalid);
+    let parsed = policy(&[(binding, INIT_DATA)]);
+    assert_eq!(parsed.binding.agent_images.len(), 1);
+    let again = Policy::parse(&parsed.canonical().unwrap()).unwrap();
+    assert_eq!((again.digest(), again.binding), (parsed.digest(), parsed.binding.clone()));
+    let lint = parsed.lint();
+    assert!(lint.iter().any(|warning| warning.contains("measured image enforces")), "{lint:?}");
+}
+
 #[test]
 fn an_unreachable_binding_grade_is_refused() {
     let binding = "agent_fixed_by = \"image\"\nagent_configured_by = \"image\"\n";
@@ -188,7 +221,18 @@ fn an_unreachable_binding_grade_is_refused() {
         (binding, "", Some(Code::PolicyBindingUnreachable)),
         (binding, "agent_fixed_by = \"image\"\n", Some(Code::PolicyBindingUnreachable)),
         (binding, "least_grade = \"nonce-only\"\n", None),
-        (binding, "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\n", None),
+        (binding, "agent_fixed_by = \"image\"\nagent_configured_by = \"init_data\"\n", None),
+        (binding, INIT_DATA, None),
+        (
+            binding,
+            "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\n",
+            Some(Code::PolicyBindingUnreachable),
+        ),
+        (
+            binding,
+            "agent_fixed_by = \"init_data\"\nagent_configured_by = \"init_data\"\nagent_images = []\n",
+            Some(Code::PolicyBindingUnreachable),
+        ),
         ("[binding]", "[binding]\nleast_grade = \"measured-event\"", Some(Code::PolicyBindingUnreachable)),
         ("[binding]", "[binding]\nleast_grade = \"device\"", Some(Code::PolicyBindingUnreachable)),
         ("[binding]", "[binding]\nleast_grade = \"best\"", Some(Code::PolicyFieldInvalid)),
@@ -197,11 +241,10 @@ fn an_unreachable_binding_grade_is_refused() {
         let parsed = Policy::parse(text(&[(from, to)]).as_bytes());
         assert_eq!(parsed.err().map(|error| error.code()), expected, "{to}");
     }
-    let unpinned = [
-        (HOST_DATA, "workload_in_image = true"),
-        (binding, "agent_fixed_by = 'init_data'\nagent_configured_by = 'image'\n"),
-    ];
-    assert_eq!(code(&unpinned), Code::PolicyBindingUnreachable, "init data that nothing pins");
+    for by_init_data in [INIT_DATA, "agent_fixed_by = 'image'\nagent_configured_by = 'init_data'\n"] {
+        let unpinned = [(HOST_DATA, "workload_in_image = true"), (binding, by_init_data)];
+        assert_eq!(code(&unpinned), Code::PolicyBindingUnreachable, "init data that nothing pins");
+    }
     assert_eq!(policy(SAME).binding.grade(false), Grade::MeasuredAgent);
     let nonce_only = policy(&[(binding, "least_grade = 'nonce-only'\n")]).binding;
     assert_eq!(nonce_only.grade(false), Grade::NonceOnly);
@@ -340,4 +383,34 @@ fn what_is_wide_is_linted() {
     let wide =
         policy(&[("\"models/llama-*\"", "\"*\""), ("vmpl = 0", "vmpl = 0\nallow_report_version_2 = true")]);
     assert_eq!(wide.lint().len(), 3, "{:?}", wide.lint());
+}
+
+#[test]
+fn values_that_repeat_a_few_bytes_look_like_placeholders() {
+    let said = policy(SAME).placeholders();
+    let expected = ["cpu.snp.code.measurements[0]", "cpu.snp.workload.host_data[0]"];
+    let expected =
+        expected.map(|path| format!("{path} looks like a placeholder: put in the value of your own"));
+    assert_eq!(said, expected);
+    let measured =
+        "8df741baa3a54c094403ab33821da470e757ca1703345e1b0aa7471a00a58418a1ab8131819fe281b91c889ace4f90d0";
+    let (ones, four) = ("01".repeat(48), "c0dec0df".repeat(12));
+    assert_eq!(policy(&[(ones.as_str(), measured)]).placeholders(), expected[1..]);
+    assert_eq!(policy(&[(ones.as_str(), four.as_str())]).placeholders(), expected);
+}
+
+#[test]
+fn an_end_that_has_passed_is_told_from_the_second_after_it() {
+    let policy = accepting("id = 'rim-signer-on-hold'\nby = 'a'\nuntil = '2026-11-30T12:00:00Z'").unwrap();
+    assert!(policy.ended(now()).is_empty());
+    let expected = "accept_risks: rim-signer-on-hold has ended at 2026-11-30T12:00:00Z and accepts nothing";
+    assert_eq!(policy.ended(now().plus(1)), [expected]);
+}
+
+#[test]
+fn a_grade_that_is_not_built_is_not_offered() {
+    let said = error(&[("[binding]", "[binding]\nleast_grade = 'devise'")]).to_string();
+    let expected =
+        "binding.least_grade: expected `nonce-only` or `measured-agent` or `measured-event`; `devise` given";
+    assert_eq!(said, expected);
 }

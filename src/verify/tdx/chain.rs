@@ -5,6 +5,7 @@ use crate::endorse::{self, Certificate};
 use crate::verify::roots::Roots;
 use crate::verify::signed::critical_are_known;
 use crate::verify::warm::Warm;
+use crate::verify::window::{NOT_BEFORE_LEEWAY_S, outside};
 use crate::wire::text::foreign;
 use crate::wire::{Check, CheckName, Code, UnixSeconds, limits};
 
@@ -62,9 +63,9 @@ impl Chain {
 
     /// Judges the windows of the three.
     pub fn windows(&self, now: UnixSeconds) -> Check {
-        let all = [&self.leaf, &self.ca, &self.root];
+        let all = [(&self.leaf, NOT_BEFORE_LEEWAY_S), (&self.ca, 0), (&self.root, 0)];
         all.into_iter()
-            .find_map(|certificate| outside(certificate, now))
+            .find_map(|(certificate, leeway_s)| outside(certificate, leeway_s, now))
             .unwrap_or(Check::pass(CheckName::Validity))
     }
 
@@ -100,24 +101,4 @@ impl Chain {
         }
         Ok(())
     }
-}
-
-/// Judges one window; `None` is inside.
-pub fn outside(certificate: &Certificate, now: UnixSeconds) -> Option<Check> {
-    let window = certificate.window;
-    let fail = |code| {
-        Check::fail(CheckName::Validity, code)
-            .expected(format!("{} from {window}", foreign(&certificate.subject_cn)))
-    };
-    if now < window.not_before {
-        let behind_s = window.not_before.since(now);
-        let actual = format!("{now}; the local clock appears {behind_s} s behind");
-        return Some(fail(Code::CertificateNotYetValid).actual(actual));
-    }
-    if now > window.not_after {
-        let after_s = now.since(window.not_after);
-        let actual = format!("{now}; {after_s} s after the end, unless the local clock is ahead");
-        return Some(fail(Code::CertificateExpired).actual(actual));
-    }
-    None
 }

@@ -4,6 +4,7 @@
 //! marks and whose lists are of the platform's CA. Of these the one of the latest recovery is used, then the one with
 //! the newest items; which file it came in does not matter. What any set with good signatures revokes stays revoked.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::marks::{Heights, Marks, Reached};
@@ -123,11 +124,15 @@ pub fn look_up<'g>(
         }
         (None, platform) => {
             // Everything that depends on a set is open for one reason: what is wrong with the best one, if any.
-            let fault =
-                best.as_ref().and_then(|best| best.faults.list().first()).and_then(|fault| fault.code);
-            let code = platform.err().or(fault).unwrap_or(Code::TdxCollateralMissing);
-            let open = of_platform.into_iter().chain([CheckName::Validity, CheckName::Tcb]);
-            open.for_each(|name| checks.record(Check::unknown(name, code)));
+            let fault = best.as_ref().and_then(|best| best.faults.list().first());
+            let open = |name| match (platform, fault) {
+                (Err(code), _) => Check::unknown(name, code),
+                (Ok(_), Some(fault)) => Check { name, outcome: Outcome::Unknown, ..fault.clone() },
+                (Ok(Platform { pck, .. }), None) => Check::unknown(name, Code::TdxCollateralMissing)
+                    .expected(format!("collateral for FMSPC {}", hex::encode(pck.fmspc))),
+            };
+            let names = of_platform.into_iter().chain([CheckName::Validity, CheckName::Tcb]);
+            names.for_each(|name| checks.record(open(name)));
         }
     }
     Found { set, checks, signed, sound }
@@ -163,7 +168,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Looks at every set that is about the platform (every one, where one was picked or no platform is asked for).
+/// Looks at the newest sets that are about the platform (at every one, where one was picked or no platform is asked
+/// for).
 fn candidates<'g>(
     root: &Certificate,
     warm: &Warm,
@@ -176,7 +182,10 @@ fn candidates<'g>(
     };
     // Without a platform each FMSPC has its sets.
     let count_max = if platform.is_some() { limits::COLLATERAL_SETS_MAX } else { usize::MAX };
-    given.sets().filter(about).take(count_max).map(move |set| {
+    let mut sets: Vec<_> = given.sets().filter(about).collect();
+    // What is beyond the bound is older than what is looked at, whatever file it came in.
+    sets.sort_by_cached_key(|set| Reverse(Heights::of(set).rank()));
+    sets.into_iter().take(count_max).map(move |set| {
         let mut faults = Checks::new();
         if let Err(wrong) = signatures(root, warm, set) {
             faults.extend(wrong);

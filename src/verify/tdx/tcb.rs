@@ -32,6 +32,9 @@ pub struct Tcb {
     pub date: UnixSeconds,
     /// Those of all levels that counted.
     pub advisories: BTreeSet<String>,
+    /// How many levels of its list stand above the one that counted: of platform, module or quoting enclave, whichever
+    /// is farthest behind.
+    pub behind: usize,
     /// The tcbEvaluationDataNumber of TCB info or QE identity, whichever is lower.
     pub evaluation: u32,
     /// When Intel issued TCB info or QE identity, whichever was earlier.
@@ -41,6 +44,46 @@ pub struct Tcb {
     /// Platform and module as they are now; `None` in the form of TDX 1.0.
     pub current: Option<TcbStatus>,
     pub quoting_enclave: ComponentStatus,
+    /// Every level that counted, in the order in which it did.
+    pub levels: Vec<Level>,
+}
+
+/// One of the levels that counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    pub of: Rated,
+    /// The status as Intel writes it.
+    pub status: &'static str,
+    pub date: UnixSeconds,
+    pub advisories: Vec<String>,
+    /// Levels of the same kind above it.
+    pub behind: usize,
+}
+
+/// What a level speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rated {
+    Module,
+    Platform,
+    QuotingEnclave,
+}
+
+impl Rated {
+    /// Returns the name in plain words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Module => "TDX module",
+            Self::Platform => "platform",
+            Self::QuotingEnclave => "quoting enclave",
+        }
+    }
+}
+
+impl Level {
+    /// Tells whether Intel asks for something to be done about it.
+    pub fn is_up_to_date(&self) -> bool {
+        self.status == TcbStatus::UpToDate.text()
+    }
 }
 
 /// Why there is no TCB to speak of. No policy lifts one of these.
@@ -157,9 +200,9 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
         Some(svn) => Some(side(info, state, svn, &mut seen)?),
         None => None,
     };
-    let enclave = highest(&identity.levels, state.qe_isv_svn)
+    let (enclave, behind) = highest(&identity.levels, state.qe_isv_svn)
         .ok_or(TcbRefusal::QeNotSupported { isv_svn: state.qe_isv_svn })?;
-    seen.add(enclave.date, &enclave.advisories);
+    seen.add_component(Rated::QuotingEnclave, enclave, behind);
     let whole = |side| converged(side, enclave.status);
     let status = match current {
         Some(current) => relaunch(whole(launch), whole(current)),
@@ -171,34 +214,50 @@ pub fn judge(info: &TcbInfo, identity: &QeIdentity, state: &State<'_>) -> Result
             (_, Some(TcbStatus::Revoked)) => "the current TCB",
             (_, _) => "the quoting enclave",
         };
-        return Err(TcbRefusal::Revoked { what, advisories: seen.advisories });
+        return Err(TcbRefusal::Revoked { what, advisories: seen.advisories() });
     }
     Ok(Tcb {
         status,
-        date: seen.date.unwrap_or(enclave.date),
-        advisories: seen.advisories,
+        date: seen.levels.iter().map(|level| level.date).min().unwrap_or(enclave.date),
+        advisories: seen.advisories(),
+        behind: seen.levels.iter().map(|level| level.behind).max().unwrap_or(0),
         evaluation: info.evaluation.min(identity.evaluation),
         issued: info.window.not_before.min(identity.window.not_before),
         launch,
         current,
         quoting_enclave: enclave.status,
+        levels: seen.levels,
     })
 }
 
-/// What the levels that counted have in common.
+/// The levels that counted. The same one at launch and now stands once.
 struct Seen {
-    date: Option<UnixSeconds>,
-    advisories: BTreeSet<String>,
+    levels: Vec<Level>,
 }
 
 impl Seen {
     fn new() -> Self {
-        Self { date: None, advisories: BTreeSet::new() }
+        Self { levels: Vec::new() }
     }
 
-    fn add(&mut self, date: UnixSeconds, advisories: &[String]) {
-        self.date = Some(self.date.map_or(date, |oldest| oldest.min(date)));
-        self.advisories.extend(advisories.iter().cloned());
+    fn advisories(&self) -> BTreeSet<String> {
+        self.levels.iter().flat_map(|level| level.advisories.iter().cloned()).collect()
+    }
+
+    fn add(&mut self, level: Level) {
+        if !self.levels.contains(&level) {
+            self.levels.push(level);
+        }
+    }
+
+    fn add_component(&mut self, of: Rated, level: &ComponentLevel, behind: usize) {
+        let (status, advisories) = (level.status.text(), level.advisories.clone());
+        self.add(Level { of, status, date: level.date, advisories, behind });
+    }
+
+    fn add_platform(&mut self, level: &PlatformLevel, behind: usize) {
+        let (status, advisories) = (level.status.text(), level.advisories.clone());
+        self.add(Level { of: Rated::Platform, status, date: level.date, advisories, behind });
     }
 }
 
@@ -218,12 +277,13 @@ fn side(info: &TcbInfo, state: &State<'_>, svn: &[u8; 16], seen: &mut Seen) -> R
         pcesvn: state.pcesvn,
         tee_tcb_svn: *svn,
     })?;
-    seen.add(level.date, &level.advisories);
+    let above = info.levels.iter().filter(|other| other.svns() > level.svns());
+    seen.add_platform(level, above.count());
     // The first module has no levels of its own: the platform's speak of it.
     let Some(identity) = identity else { return Ok(level.status) };
-    let module = highest(&identity.levels, u16::from(isvsvn))
+    let (module, behind) = highest(&identity.levels, u16::from(isvsvn))
         .ok_or(TcbRefusal::ModuleNotSupported { version, isvsvn })?;
-    seen.add(module.date, &module.advisories);
+    seen.add_component(Rated::Module, module, behind);
     Ok(converged(level.status, module.status))
 }
 
@@ -265,9 +325,10 @@ fn at_least(actual: &[u8], least: &[u8]) -> bool {
     actual.len() == least.len() && actual.iter().zip(least).all(|(actual, least)| actual >= least)
 }
 
-/// Finds the highest level of a module or enclave.
-fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<&ComponentLevel> {
-    levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)
+/// Finds the highest level that a module or enclave reaches, and how many stand above it.
+fn highest(levels: &[ComponentLevel], isvsvn: u16) -> Option<(&ComponentLevel, usize)> {
+    let level = levels.iter().filter(|level| level.isvsvn <= isvsvn).max_by_key(|level| level.isvsvn)?;
+    Some((level, levels.iter().filter(|other| other.isvsvn > level.isvsvn).count()))
 }
 
 /// Lets the status of a module or quoting enclave count for the platform: never better than either.
@@ -312,29 +373,34 @@ fn converged(platform: TcbStatus, component: ComponentStatus) -> TcbStatus {
 }
 
 /// Compares launch and now: where only the launch is out of date, the module was updated under the running TD, whose
-/// secrets are as old as its launch.
+/// secrets are as old as its launch. Else both count.
+///
+/// Intel's rule gives the status at launch there. A TD whose module is out of date now would then be up to date, since
+/// it was so when it began.
 ///
 /// Source: Intel, TDX DCAP quote verification, TD relaunch.
 fn relaunch(launch: TcbStatus, current: TcbStatus) -> TcbStatus {
     use TcbStatus as P;
-    if current == P::Revoked {
+    let either = |listed: &[TcbStatus]| listed.contains(&launch) || listed.contains(&current);
+    if either(&[P::Revoked]) {
         return P::Revoked;
     }
-    let outdated = matches!(launch, P::OutOfDate | P::OutOfDateConfigurationNeeded);
-    let cured = matches!(
-        current,
-        P::UpToDate | P::SwHardeningNeeded | P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded
-    );
-    let configuration = |status| {
-        matches!(
-            status,
-            P::ConfigurationNeeded | P::ConfigurationAndSwHardeningNeeded | P::OutOfDateConfigurationNeeded
-        )
-    };
-    match outdated && cured {
-        true if configuration(launch) || configuration(current) => P::TdRelaunchAdvisedConfigurationNeeded,
-        true => P::TdRelaunchAdvised,
-        false => launch,
+    let outdated = |status| matches!(status, P::OutOfDate | P::OutOfDateConfigurationNeeded);
+    let hardening = either(&[P::SwHardeningNeeded, P::ConfigurationAndSwHardeningNeeded]);
+    let configuration = either(&[
+        P::ConfigurationNeeded,
+        P::ConfigurationAndSwHardeningNeeded,
+        P::OutOfDateConfigurationNeeded,
+    ]);
+    match (outdated(launch), outdated(current), configuration, hardening) {
+        (true, false, true, _) => P::TdRelaunchAdvisedConfigurationNeeded,
+        (true, false, false, _) => P::TdRelaunchAdvised,
+        (_, true, true, _) => P::OutOfDateConfigurationNeeded,
+        (_, true, false, _) => P::OutOfDate,
+        (false, false, true, true) => P::ConfigurationAndSwHardeningNeeded,
+        (false, false, true, false) => P::ConfigurationNeeded,
+        (false, false, false, true) => P::SwHardeningNeeded,
+        (false, false, false, false) => P::UpToDate,
     }
 }
 

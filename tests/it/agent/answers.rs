@@ -304,3 +304,23 @@ fn a_service_of_another_version_is_told_in_one_line() {
     let line = guest.run().to_string();
     assert!(line.contains("426") && line.contains("claviger/1") && !line.contains('\n'), "{line}");
 }
+
+#[test]
+fn a_request_that_cannot_be_served_is_sent_once_and_denies_nothing() {
+    for (status, code) in
+        [(400, Code::ServiceNotPinned), (404, Code::RouteUnknown), (413, Code::RequestTooLarge)]
+    {
+        let (service, server) = scripted(move |_, _| problem(status, code, None));
+        let mut guest = Guest::new(&service, &server);
+        let outcome = guest.run();
+        assert_eq!((outcome.exit(), outcome.code()), (Exit::Undecided, Some(code)), "nobody signed it");
+        assert_eq!(server.routes(), ["/attest/challenge", "/attest"], "{status}");
+        assert!(guest.clock.slept.borrow().is_empty());
+    }
+    for status in [408, 429, 500] {
+        let (service, server) = scripted(move |_, _| problem(status, Code::ServiceBusy, None));
+        let mut guest = Guest::new(&service, &server);
+        assert_eq!(guest.run().exit(), Exit::Undecided);
+        assert_eq!(server.routes().len(), 3 * 2, "{status}: that may pass");
+    }
+}

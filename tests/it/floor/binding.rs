@@ -6,7 +6,7 @@ use claviger::protocol::sealing::TransportKey;
 use claviger::wire::Code::*;
 use claviger::wire::crypto::Ed25519Key;
 
-use super::{Case, all, denied};
+use super::{Case, all, denied, of_tdx};
 use crate::support::{Outcome, Plan, judged};
 
 const ALL_OF_IT: &str = "the CPU report and the GPU's nonce both commit to the head";
@@ -61,6 +61,27 @@ pub const CASES: &[Case] = &[
             plan.instance = own;
         },
     ),
+    of_tdx(all(
+        "evidence of a TD bound to one transport key, asking to seal to another",
+        &[ReportDataMismatch, GpuNonceMismatch],
+        ALL_OF_IT,
+        |plan| {
+            plan.head.event_log = plan.event_log();
+            let other = TransportKey::generate(Kem::XWing).public().to_vec();
+            head_after(plan, |head| head.transport_key = other);
+        },
+    )),
+    of_tdx(all(
+        "evidence of another TD under one's own key",
+        &[ReportDataMismatch, GpuNonceMismatch],
+        ALL_OF_IT,
+        |plan| {
+            plan.head.event_log = plan.event_log();
+            let (own, _) = Ed25519Key::generate().unwrap();
+            head_after(plan, |head| head.instance_key = own.public().to_vec());
+            plan.instance = own;
+        },
+    )),
     denied("a proof by another key", &[ProofInvalid], |plan| {
         plan.instance = Ed25519Key::generate().unwrap().0;
     }),
@@ -91,6 +112,20 @@ pub const CASES: &[Case] = &[
             }));
         },
     ),
+    Case {
+        base: Plan::by_init_data,
+        ..all(
+            "init data exchanged after the proof",
+            &[ProofInvalid, InitDataMismatch],
+            "the instance key signed them, and the register does not hold the others",
+            |plan| {
+                plan.signed = Some(Box::new(|request| {
+                    let sent = request.evidence.as_mut().unwrap().cpu.init_data.as_mut().unwrap();
+                    sent.0.push(b'\n');
+                }));
+            },
+        )
+    },
     denied("chain text changed after the report", &[ReportDataMismatch], |plan| {
         plan.collected = Some(Box::new(|request| {
             request.evidence.as_mut().unwrap().gpus[0].chain.push(b'\n');

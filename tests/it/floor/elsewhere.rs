@@ -10,6 +10,7 @@ const UNPARSED: &str =
 pub const CODES: &[(Code, &str, &str)] = &[
     // Vendors' documents that a collection passes over: `verify` names them where somebody picked them.
     (SnpCrlMalformed, "tests/it/snp/alterations.rs", "what_does_not_parse_was_given_and_refuses"),
+    (GpuListMalformed, "tests/it/cmd.rs", "each_command_shows_what_its_listing_says"),
     (GpuReferenceEmpty, "src/verify/reference.rs", "a_document_without_active_values_is_refused"),
     (OcspMalformed, "src/endorse/ocsp.rs", "refuses_every_other_form"),
     (OcspUnauthorized, "tests/it/nvidia_simulated.rs", "a_responder_that_gives_no_answer_is_a_typed_error"),
@@ -30,6 +31,12 @@ pub const CODES: &[(Code, &str, &str)] = &[
     (TdxTcbInfoKind, TDX, UNPARSED),
     (TdxQeIdentityKind, TDX, UNPARSED),
     (TdxFmspcMismatch, TDX, "collateral_of_another_model_that_was_picked_refuses"),
+    // Bundles of other projects, which `verify bundle` recognises; none reaches the service.
+    (
+        BindingSchemeForeign,
+        "tests/it/combined.rs",
+        "a_bundle_of_tinfoil_is_verified_in_its_parts_and_refused_for_its_binding_alone",
+    ),
     // Evidence that the simulated vendors do not mint.
     (GpuIdentityMalformed, "src/verify/gpu/tests.rs", "the_identity_is_that_of_a_gpu_in_its_form"),
     (GpuSwitchUnsupported, "tests/it/gpu.rs", "switches_are_recognised_and_refused"),

@@ -15,6 +15,8 @@ use crate::support::{Change, Outcome, Plan, judged};
 const NO_QUOTE: &str =
     "a quote that does not parse is no CPU evidence, commits to nothing, and is in no supported combination";
 
+const NOT_LAUNCHED: &str = "the register is not the listed one, and is not that of the document that is sent";
+
 /// Denied for exactly this code.
 const fn td(name: &'static str, code: &'static [Code; 1], change: Change) -> Case {
     of_tdx(denied(name, code, change))
@@ -195,8 +197,12 @@ pub const CASES: &[Case] = &[
     }),
     td("another firmware", &[TdxMrTdNotListed], |plan| plan.td().quote.td.mr_td[0] ^= 1),
     td("another machine", &[TdxRtmr0NotListed], |plan| boot(plan, |events| events[0].digest[0] ^= 1)),
-    td("another init data", &[TdxMrConfigIdNotListed], |plan| plan.td().quote.td.mr_config_id[0] ^= 1),
-    td("no init data", &[TdxMrConfigIdNotListed], |plan| plan.td().quote.td.mr_config_id = [0; 48]),
+    tds("another MRCONFIGID", &[TdxMrConfigIdNotListed, InitDataMismatch], NOT_LAUNCHED, |plan| {
+        plan.td().quote.td.mr_config_id[0] ^= 1;
+    }),
+    tds("no MRCONFIGID", &[TdxMrConfigIdNotListed, InitDataMismatch], NOT_LAUNCHED, |plan| {
+        plan.td().quote.td.mr_config_id = [0; 48];
+    }),
     td("another kernel than the exact one", &[TdxRtmr1NotListed], |plan| exact(plan, 1)),
     td("another command line than the exact one", &[TdxRtmr2NotListed], |plan| exact(plan, 2)),
     td("another workload than the exact one", &[TdxRtmr3NotListed], |plan| {
@@ -507,4 +513,38 @@ fn collateral_of_another_model_that_was_picked_refuses() {
     let verdict = judged(plan);
     assert_eq!(verdict.outcome, Outcome::Denied);
     assert!(verdict.codes().contains(&TdxFmspcMismatch), "{:?}", verdict.codes());
+}
+
+/// Which build of the module runs is Intel's to rate: a list of hashes would go stale with every update.
+#[test]
+fn a_module_is_judged_by_what_intel_says_of_its_version_and_not_by_its_hash() {
+    let mut plan = Plan::tdx();
+    plan.td().quote.td.mr_seam = [0x33; 48];
+    let verdict = judged(plan);
+    assert_eq!(verdict.outcome, Outcome::Granted, "{:?}", verdict.reasons);
+}
+
+#[test]
+fn a_denial_says_how_far_behind_a_platform_is() {
+    let mut plan = Plan::tdx();
+    platform(&mut plan, PlatformFault::Older);
+    let verdict = judged(plan);
+    let reason = verdict.reasons.iter().find(|reason| reason.code == TdxTcbOutOfDate).unwrap();
+    let said = reason.actual.as_deref().unwrap();
+    assert!(said.contains("1 level below the newest"), "{said}");
+}
+
+/// What a guest brings along could be older than what the service saw: only what lies with the service counts.
+#[test]
+fn collateral_that_a_guest_sends_is_not_looked_at() {
+    let mut plan = Plan::tdx();
+    let files = plan.td.as_ref().unwrap().files(&plan.vendors.intel).unwrap();
+    plan.sent_certificates.push(files.collateral);
+    plan.given = Some(Box::new(|given| given.intel.collateral.clear()));
+    let verdict = judged(plan);
+    assert_eq!((verdict.outcome, verdict.codes()), (Outcome::Undecided, vec![TdxCollateralMissing]));
+    let mut plan = Plan::tdx();
+    plan.sent_certificates.push(b"{}".to_vec());
+    let verdict = judged(plan);
+    assert_eq!(verdict.outcome, Outcome::Granted, "{:?}", verdict.reasons);
 }

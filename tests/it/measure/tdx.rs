@@ -69,6 +69,9 @@ fn a_log_of_another_guest_gives_no_set() {
     let page = measure(&[&arguments[..], &["text"]].concat()).unwrap();
     assert_eq!(page.status.code(), Some(1));
     let page = text(&page.stdout);
+    for usable in ["reference set", "in the policy", "rtmr0 = ", "events"] {
+        assert!(!page.contains(usable), "{usable} in {page}");
+    }
     assert_eq!(page.matches("match\n").count(), 2, "{page}");
     assert_eq!(page.matches("mismatch: the quote has ").count(), 1, "{page}");
 }
@@ -92,7 +95,35 @@ fn a_command_line_that_is_given_must_be_the_one_recorded() {
     assert_eq!(given.len(), 1);
     let other = with(&format!("{line} init=/bin/sh"));
     assert_eq!(other.status.code(), Some(1));
-    assert!(other.stdout.is_empty() && text(&other.stderr).contains("measure_not_recorded"));
+    let said = text(&other.stderr);
+    assert!(other.stdout.is_empty() && said.contains("measure_not_recorded"), "{said}");
+    // The line of a release has no kernel's path in front; GRUB's has.
+    let (_, without_path) = line.split_once(' ').unwrap();
+    let shown = line.replace('"', "\\\"").replace('\'', "\\'");
+    let other = with(without_path);
+    let said = text(&other.stderr);
+    assert!(said.contains(&format!("; the log records the command line `{shown}`")), "{said} {shown}");
+    let page = measure(&["--event-log", REAL[0].0, "--append", &line]).unwrap();
+    let page = text(&page.stdout);
+    assert!(page.contains("    command line   match: event "), "{page}");
+}
+
+#[test]
+fn the_acpi_table_in_place_of_its_data_is_told() {
+    let Some(output) = measure(&["--event-log", "eventlogs/gcp-cos113.acpi-ccel-table.bin"]) else { return };
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    let expected = "this is the ACPI table CCEL itself; give its data, /sys/firmware/acpi/tables/data/CCEL";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn a_register_of_runtime_events_has_its_line_for_the_policy() {
+    let Some(output) = measure(&["--event-log", REAL[2].0]) else { return };
+    assert!(
+        text(&output.stdout)
+            .contains("below [cpu.tdx.workload], where it fixes the workload:\n    rtmr3 = [\"")
+    );
 }
 
 /// What a set says goes into a policy, as digests of registers or as events, and such a policy tells the guests apart.
@@ -153,4 +184,24 @@ agent_configured_by = "image"
     };
     assert_eq!(faults(&rules, REAL[1].0), 0);
     assert!(faults(&rules, OTHER) > 0);
+}
+
+/// An agent that ran in the measured guest left its records, which rules pass over, and of which the next request adds
+/// one.
+#[test]
+fn an_agents_records_are_no_reference() {
+    let scratch = crate::scratch::Scratch::new("measure-records");
+    let names = ["workload", "claviger-gpu-evidence", "configuration"];
+    let mut log = claviger::sim::intel::RuntimeLog::default();
+    log.events.extend(names.map(|name| claviger::sim::intel::RuntimeEvent::new(name, &[7; 48])));
+    let file = scratch.write("runtime.json", &log.json());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claviger"));
+    command.args(["measure", "tdx", "--format", "json", "--event-log"]).arg(&file);
+    let output = command.output().unwrap();
+    let set = values(&output);
+    let places: Vec<_> =
+        set.events.iter().map(|event| (event.position, event.description.as_str())).collect();
+    assert_eq!(places, [(0, "runtime event `workload`"), (1, "runtime event `configuration`")]);
+    assert_eq!(set.rtmr3, None, "no guest has it again");
+    assert!(text(&output.stdout).contains("records of GPU evidence"));
 }

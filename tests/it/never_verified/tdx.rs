@@ -71,6 +71,8 @@ fn no_quote_with_a_flipped_byte_is_authentic_whatever_its_form() {
             let result = td.judge_by(&flipped(&quote, offset, bit), &given);
             assert_not_authentic(result, &format!("{form:?} byte {offset}"));
         }
+        // What was wrong before does not make something right wrong either.
+        assert!(td.judge_by(&quote, &given).0, "{form:?}");
     }
 }
 

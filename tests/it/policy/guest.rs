@@ -5,24 +5,26 @@ use std::sync::Arc;
 use claviger::endorse::{Certificate, Collateral, OcspResponse, Rim};
 use claviger::identity::Freshness;
 use claviger::policy::Policy;
+use claviger::policy::document::FixedBy;
 use claviger::protocol::facts::{Facts, Hint, PciFunction, Switch, Virtualization};
 use claviger::protocol::head::{RequestHead, head_hash};
+use claviger::protocol::init_data::InitData;
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
 use claviger::protocol::transcript;
 use claviger::sim::devices::facts;
 use claviger::sim::intel::RuntimeEvent;
-use claviger::sim::{GpuFields, Machine, MachineGpu, Tcb, Vendors};
+use claviger::sim::{Cpu as _, GpuFields, InitDataFault, Machine, MachineGpu, Tcb, Vendors};
 use claviger::verify::roots::AmdAnchors;
 use claviger::verify::snp::SnpEndorsements;
 use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::terms::Line;
 use claviger::verify::{Caller, Ended, Endorsements, NvidiaEndorsements, Roots, Verifier};
-use claviger::wire::Untrusted;
 use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::Pdi;
 use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use claviger::wire::{Digest, Untrusted};
 
 use super::td::Td;
 
@@ -38,6 +40,18 @@ pub struct Guest {
     cpu_parses: bool,
     with_crl: bool,
     with_rims: bool,
+    /// The init data that it sends.
+    init_data: Option<Vec<u8>>,
+}
+
+/// The shipped init data, whose digest the shipped policies have in the place of the tenant's.
+pub const INIT_DATA: &[u8] = include_bytes!("../../../deploy/init-data.example.toml");
+
+/// The same with another image of the agent.
+fn other_image() -> Vec<u8> {
+    let text = std::str::from_utf8(INIT_DATA).unwrap();
+    assert_eq!(text.matches("sha256:a9").count(), 1);
+    text.replace("sha256:a9", "sha256:b9").into_bytes()
 }
 
 fn vbios(text: &str) -> [u8; 8] {
@@ -88,9 +102,33 @@ impl Guest {
             cpu_parses: true,
             with_crl: true,
             with_rims: true,
+            init_data: None,
         };
+        let binding = [policy.binding.agent_fixed_by, policy.binding.agent_configured_by];
+        if binding.contains(&Some(FixedBy::InitData)) {
+            guest.launch(INIT_DATA);
+            let document = InitData::parse(INIT_DATA).unwrap();
+            let agent = document.agent().unwrap();
+            guest.head.service_root = agent.pins.as_ref().unwrap().id();
+            guest.head.keys = vec![agent.keys[0].clone()];
+        }
         guest.run(&policy.gpu.driver_least.to_string(), &policy.gpu.vbios[0].to_string());
         guest
+    }
+
+    /// Launches the guest with a document, which it sends.
+    fn launch(&mut self, document: &[u8]) {
+        let init_data = InitData::parse(document).unwrap();
+        match &mut self.td {
+            Some(td) => td.guest.launch(&init_data),
+            None => self.machine.cpu.launch(&init_data),
+        }
+        self.init_data = Some(document.to_vec());
+    }
+
+    /// Sends something else than what the guest was launched with.
+    fn sends(&mut self, fault: InitDataFault) {
+        self.init_data = fault.sent(INIT_DATA);
     }
 
     /// Runs a driver and a VBIOS on the machine's GPU.
@@ -134,6 +172,12 @@ impl Guest {
             ("debug", "") => self.machine.cpu.snp.policy |= 1 << 19,
             ("vmpl", level) => self.machine.cpu.snp.vmpl = level.parse().unwrap(),
             ("other", "measurement") => self.machine.cpu.snp.measurement[0] ^= 1,
+            ("init", "data altered") => self.sends(InitDataFault::Other),
+            ("init", "data malformed") => self.sends(InitDataFault::Malformed),
+            ("init", "data missing") => self.sends(InitDataFault::Missing),
+            ("own", "init data") => self.launch(&[INIT_DATA, b"# mine\n"].concat()),
+            ("other", "agent image") => self.launch(&other_image()),
+            ("other", "service") => self.head.service_root = Digest::new([0xee; 32]),
             ("other", "host data") => self.machine.cpu.snp.host_data[0] ^= 1,
             ("old", "tcb") => {
                 let vendors = Vendors::shared().unwrap();
@@ -185,6 +229,7 @@ impl Guest {
         let cpu = CpuEvidence {
             event_log: boot_log.map(Bytes),
             runtime_log: runtime_log.map(Bytes),
+            init_data: self.init_data.clone().map(Bytes),
             ..CpuEvidence::without_logs(kind, report, Vec::new())
         };
         let evidence = Evidence { cpu, gpus };

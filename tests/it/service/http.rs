@@ -9,7 +9,9 @@ use axum::body::Body;
 use axum::http::Request;
 use claviger::http::listen::{self, Bounds};
 use claviger::http::{health, log, operator};
-use claviger::protocol::message::{Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence, Problem};
+use claviger::protocol::message::{
+    AttestRequest, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence, Problem,
+};
 use claviger::protocol::receipt::Checkpoint;
 use claviger::protocol::{receipt, transcript};
 use claviger::release::service::JUDGEMENTS_MAX;
@@ -85,6 +87,25 @@ fn what_is_no_request_is_400_with_a_code() {
     }
     assert_eq!(stage.post("/attest", &good).status, 200);
     assert_eq!(stage.count("released"), 1);
+}
+
+#[test]
+fn an_agent_of_another_version_is_told_which_are_spoken() {
+    let stage = Stage::new("http-version");
+    let mut guest = stage.guest("g");
+    let lease = guest.granted(&stage);
+    let sent = [guest.release(&stage), guest.renewal(&stage, lease), guest.end(&stage, lease)];
+    for mut sent in sent {
+        sent.asked.head.version = "claviger/3".to_string();
+        sent.asked.head.versions_offered = vec!["claviger/3".to_string()];
+        let mut request: AttestRequest = serde_json::from_slice(&sent.body).unwrap();
+        request.head = Bytes(sent.asked.head.bytes().unwrap());
+        sent.body = serde_json::to_vec(&request).unwrap();
+        let reply = stage.attest(&sent);
+        assert_eq!(reply.refused(Code::ProtocolVersion).status, 426);
+        assert_eq!(reply.headers["upgrade"], "claviger/1");
+    }
+    stage.holds();
 }
 
 #[test]

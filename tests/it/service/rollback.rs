@@ -77,3 +77,22 @@ fn a_denied_guest_raises_the_mark_too() {
     publish(&stage, &mut guest, 20);
     rolled_back(&stage, &mut guest);
 }
+
+/// A folder to which each day adds a file by its date has the newest one last.
+#[test]
+fn the_newest_collateral_judges_however_many_older_files_lie_before_it() {
+    let stage = Stage::new("many-older");
+    let mut guest = stage.tdx("t");
+    publish(&stage, &mut guest, 19);
+    let older = std::fs::read(stage.endorsements().join("t-collateral.json")).unwrap();
+    for day in 0..=claviger::wire::limits::COLLATERAL_SETS_MAX {
+        std::fs::write(stage.endorsements().join(format!("2026-11-{day:02}.json")), &older).unwrap();
+    }
+    // Intel says meanwhile that this platform is out of date.
+    for level in &mut guest.devices.machine.cpu.collateral.tcb_info.levels {
+        level.status = "OutOfDate".to_string();
+    }
+    publish(&stage, &mut guest, 20);
+    let sent = guest.release(&stage);
+    stage.check_denial(&sent, &stage.attest(&sent), Code::TdxTcbOutOfDate);
+}

@@ -6,7 +6,7 @@ use claviger::sim::TdxGuest;
 use claviger::sim::intel::fault::{
     CollateralFault, Fault, Item, LogFault, PlatformFault, QuoteFault, TdFault, When,
 };
-use claviger::sim::intel::{BootLog, DirectBoot, QuotePart, Recording};
+use claviger::sim::intel::{BootEvent, BootLog, DirectBoot, QuotePart, Recording};
 use claviger::wire::Code;
 use serde_json::Value;
 
@@ -249,6 +249,33 @@ fn a_recovery_overnight_refuses_the_renewal() {
     stage.holds();
 }
 
+/// The end of what Intel said counts at each renewal, not only when the keys were given first.
+#[test]
+fn collateral_that_ends_after_the_grant_leaves_the_renewal_open_until_newer_comes() {
+    let stage = Stage::new("tdx-ends");
+    let mut guest = stage.tdx("g");
+    let start = stage.now();
+    guest.devices.machine.cpu.collateral.tcb_info.next_update = start.plus(90);
+    stage.publish("g", &guest.devices.machine);
+    let lease = guest.granted(&stage);
+    stage.pass(90);
+    let sent = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    stage.pass(1);
+    let entries = stage.entries().len();
+    let sent = guest.renewal(&stage, lease);
+    let reply = stage.attest(&sent);
+    reply.refused(Code::TdxTcbInfoExpired);
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(stage.entries().len(), entries, "nothing was decided, so nothing is recorded");
+    let given = &mut guest.devices.machine.cpu.collateral;
+    (given.tcb_info.issued, given.tcb_info.next_update) = (stage.now(), stage.now().plus(86_400));
+    stage.publish("g", &guest.devices.machine);
+    let sent = guest.renewal(&stage, lease);
+    stage.check_grant(&guest, &sent, &stage.attest(&sent));
+    stage.holds();
+}
+
 #[test]
 fn a_log_that_the_head_does_not_name_is_no_request() {
     let stage = Stage::new("tdx-head");
@@ -258,4 +285,41 @@ fn a_log_that_the_head_does_not_name_is_no_request() {
     request.evidence.as_mut().unwrap().cpu.event_log = None;
     let reply = stage.post("/attest", &serde_json::to_vec(&request).unwrap());
     reply.refused(Code::EventLogNotCommitted);
+}
+
+/// Code in the host's tables runs in the guest's kernel, which may extend any register and writes the log: it gives the
+/// tables another type, and records those of the policy afterwards. Only a register whose other types are all of proven
+/// content pins them.
+#[test]
+fn tables_that_a_rewritten_log_can_hide_are_a_risk_that_is_told() {
+    let tables = |event: &BootEvent| event.kind == 0xa;
+    let boot = BootLog::default();
+    let named: Vec<String> = boot
+        .events
+        .iter()
+        .filter(|event| tables(event))
+        .map(|event| {
+            let digest = hex::encode(event.digest);
+            format!("{{ type = \"platform_config_flags\", digests = [\"{digest}\"] }}")
+        })
+        .collect();
+    let others = ["efi_handoff_tables2", "efi_platform_firmware_blob2", "efi_variable_boot"];
+    let others = format!("{others:?}, \"efi_variable_driver_config\", \"separator\"").replace(']', "") + "]";
+    let policy = event_policy();
+    let (before, rest) = policy.split_once("rtmr0 = [").unwrap();
+    let (_, after) = rest.split_once(']').unwrap();
+    let rules = format!("rtmr0 = {{ others = {others}, events = [{}] }}", named.join(", "));
+    let stage = Stage::with_policy("tdx-tables", &[before, &rules, after].concat());
+    let mut guest = stage.tdx("g");
+    let log = &mut guest.devices.machine.cpu.boot;
+    let last = log.events.iter().rposition(tables).unwrap();
+    let good = log.events[last].clone();
+    log.events[last] = BootEvent::of(1, 0x8000_000b, b"tables with code", Vec::new());
+    log.events.push(good);
+    let sent = guest.release(&stage);
+    let reply = stage.attest(&sent);
+    stage.check_grant(&guest, &sent, &reply);
+    assert!(
+        result(&reply)["claviger.residual-risks"].as_array().unwrap().contains(&"host-acpi-tables".into())
+    );
 }

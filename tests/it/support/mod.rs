@@ -3,6 +3,7 @@
 //! A fault is one closure over `Plan`, applied before anything is signed. What must be changed at a later step (after
 //! the GPUs signed, after the CPU signed, after the instance key signed) is a hook that the closure sets.
 
+pub mod init_data;
 mod plan;
 mod verdict;
 

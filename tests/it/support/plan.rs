@@ -8,6 +8,7 @@ use claviger::identity::ChallengeKey;
 use claviger::identity::challenge::{Challenge, Place};
 use claviger::protocol::facts::{DeviceFacts, Facts};
 use claviger::protocol::head::{Kem, Plane, RequestHead, head_hash};
+use claviger::protocol::init_data::Algorithm;
 use claviger::protocol::message::{
     AttestRequest, Bundle, Bytes, CpuEvidence, CpuKind, Evidence, GpuEvidence,
 };
@@ -34,9 +35,6 @@ pub type Change = fn(&mut Plan);
 /// HOST_DATA of the guest in order.
 pub const HOST_DATA: [u8; 32] = [0x5a; 32];
 
-/// MRCONFIGID of the guest of TDX in order.
-pub const CONFIG_ID: [u8; 48] = [0x5b; 48];
-
 /// Everything that a request is made of. In order as it comes; each test changes one thing.
 pub struct Plan {
     pub vendors: &'static Vendors,
@@ -47,6 +45,8 @@ pub struct Plan {
     pub records: usize,
     /// Whether the guest of TDX sends its logs.
     pub sends_logs: bool,
+    /// The init data that the guest sends.
+    pub init_data: Option<Vec<u8>>,
     /// When the request is judged.
     pub now: UnixSeconds,
     /// What was sent, byte for byte; empty before `send`.
@@ -109,6 +109,7 @@ impl Plan {
         Self {
             head: RequestHead {
                 audience: Some("https://vault.example".parse().unwrap()),
+                service_root: super::init_data::pins().id(),
                 ..RequestHead::release(
                     "acme".parse().unwrap(),
                     vec!["models/llama".parse().unwrap()],
@@ -123,6 +124,7 @@ impl Plan {
             td: None,
             records: 1,
             sends_logs: true,
+            init_data: None,
             now,
             body: Vec::new(),
             challenge_key,
@@ -147,11 +149,10 @@ impl Plan {
     /// A request of a guest of TDX that is granted.
     pub fn tdx() -> Self {
         let mut plan = Self::in_order();
-        let mut td = TdxGuest::new(&plan.vendors.intel, PlatformTcb::default()).unwrap();
-        td.quote.td.mr_config_id = CONFIG_ID;
+        plan.td = Some(TdxGuest::new(&plan.vendors.intel, PlatformTcb::default()).unwrap());
         plan.kind = CpuKind::Tdx;
-        plan.policy = tdx_policy(&td, &plan.machine);
-        plan.td = Some(td);
+        plan.launch_unlisted(&super::init_data::document(Algorithm::Sha384));
+        plan.policy = tdx_policy(plan.td.as_ref().unwrap(), &plan.machine);
         plan
     }
 
@@ -223,6 +224,7 @@ impl Plan {
         let cpu = CpuEvidence {
             event_log: boot_log.map(Bytes),
             runtime_log: runtime_log.map(Bytes),
+            init_data: self.init_data.clone().map(Bytes),
             ..CpuEvidence::without_logs(self.kind, report, endorsements)
         };
         let mut request = AttestRequest {

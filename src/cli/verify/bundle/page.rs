@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::super::output::{check_lines, claim_rows, line, noted, word};
+use super::super::super::output::{check_lines, claim_rows, line, noted, reason_lines, word};
 use super::{Ruling, Told, named};
-use crate::policy::Reason;
 use crate::policy::appraise::Status as AppraisalStatus;
 use crate::verify::Subject;
 use crate::verify::verdict::Verdict;
@@ -73,7 +72,7 @@ fn verdict(page: &mut String, told: &Told) {
     let code = code.map_or(String::new(), |code| format!(" ({code})"));
     line(page, format_args!("verdict:   {}{code}", word(&told.verdict())));
     line(page, format_args!("appraisal: {}", word(&told.appraisal.0)));
-    reasons(page, &told.appraisal.1);
+    reason_lines(page, &told.appraisal.1, part);
 }
 
 fn ruling(page: &mut String, told: &Told) {
@@ -81,6 +80,12 @@ fn ruling(page: &mut String, told: &Told) {
         Ruling::NotAsked => line(
             page,
             format_args!("decision:  none; without --policy nobody says what may run and who gets which key"),
+        ),
+        Ruling::NoRequest => line(
+            page,
+            format_args!(
+                "decision:  none; a policy speaks of requests of claviger's, and none stands in this bundle"
+            ),
         ),
         Ruling::Granted { policy, grade, support, risks } => {
             line(page, format_args!("decision:  would be granted under {policy}, were it fresh"));
@@ -90,11 +95,11 @@ fn ruling(page: &mut String, told: &Told) {
         }
         Ruling::Denied { policy, reasons: all } => {
             line(page, format_args!("decision:  denied under {policy}"));
-            reasons(page, all);
+            reason_lines(page, all, part);
         }
         Ruling::Undecided { policy, missing } => {
             line(page, format_args!("decision:  undecided under {policy}: something is missing"));
-            reasons(page, missing);
+            reason_lines(page, missing, part);
         }
     }
     if let Some(code) = told.stopped {
@@ -105,21 +110,9 @@ fn ruling(page: &mut String, told: &Told) {
     }
 }
 
-/// Writes reasons, each code of a part once.
-fn reasons(page: &mut String, reasons: &[Reason]) {
-    for (at, reason) in reasons.iter().enumerate() {
-        let same = |other: &Reason| (other.subject, other.code) == (reason.subject, reason.code);
-        if reasons.iter().take(at).any(same) {
-            continue;
-        }
-        line(page, format_args!("    {}: {}: {}", named(reason.subject), reason.code, reason.code.meaning()));
-        for (label, text) in [("expected", &reason.expected), ("found", &reason.actual)] {
-            if let Some(text) = text {
-                line(page, format_args!("        {label}: {text}"));
-            }
-        }
-        line(page, format_args!("        what to do: {}", reason.code.hint()));
-    }
+/// Names the part that a reason speaks of.
+fn part(subject: Subject) -> String {
+    format!("{}: ", named(subject))
 }
 
 /// Says in one line what the reader should conclude.
@@ -149,10 +142,14 @@ fn conclusion(told: &Told) -> String {
         (Verdict::Verified, Ruling::Undecided { .. }, _) => {
             format!("genuine{replaced}; what the policy needs beside is missing. Give it and judge again.")
         }
-        (Verdict::Verified, Ruling::NotAsked, AppraisalStatus::None) => {
+        (Verdict::Verified, Ruling::NoRequest | Ruling::NotAsked, AppraisalStatus::None) => {
             format!("genuine{replaced}. Whether it is acceptable was not judged.")
         }
-        (Verdict::Verified, Ruling::NotAsked, AppraisalStatus::Affirming | AppraisalStatus::Warning) => {
+        (
+            Verdict::Verified,
+            Ruling::NoRequest | Ruling::NotAsked,
+            AppraisalStatus::Affirming | AppraisalStatus::Warning,
+        ) => {
             format!(
                 "genuine{replaced}, and acceptable under the strict defaults. What runs in it was not judged."
             )

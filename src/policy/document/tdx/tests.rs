@@ -127,6 +127,31 @@ fn event_rules_that_fix_nothing_are_refused() {
 }
 
 #[test]
+fn no_event_meets_two_rules() {
+    let [first, both, second] = ["first", "both", "second"].map(measured);
+    let text = exact();
+    let line = text.lines().find(|line| line.starts_with("rtmr2")).unwrap();
+    let rules = |one: &str, other: &str| {
+        let value = format!(
+            "rtmr2 = {{ events = [{{ type = 'event_tag', digests = ['{first}', '{both}'] {one} }}, {{ {other} }}] }}"
+        );
+        code(&[(line, &value)])
+    };
+    let tag = |digests: &str| format!("type = 'event_tag', digests = [{digests}]");
+    let overlapping = tag(&format!("'{both}', '{second}'"));
+    // A guest that measured `both` alone would have met both.
+    assert_eq!(rules("", &overlapping), Some(Code::PolicyFieldInvalid));
+    assert_eq!(rules("", &tag(&format!("'{second}'"))), None);
+    assert_eq!(
+        rules(", position = 0", &overlapping),
+        None,
+        "an event at a place meets the rule of that place"
+    );
+    assert_eq!(rules(", position = 0", &format!("{overlapping}, position = 1")), None);
+    assert_eq!(rules("", &overlapping.replace("event_tag", "ipl")), None);
+}
+
+#[test]
 fn beside_types_of_any_content_events_stand_at_the_first_places_without_a_gap() {
     let text = ruled();
     let others = "[cpu.tdx.code.rtmr2]\n";

@@ -184,11 +184,31 @@ fn relaunch_is_advised_only_where_launch_is_outdated_and_now_is_not() {
                 (O, T | SW) => A,
                 (O, C | CSW) => AC,
                 (OC, _) if cured => AC,
-                _ => launch,
+                // Intel's rule; where they differ, what is wrong now counts beside it.
+                _ if launch == current || current == T => launch,
+                _ => continue,
             };
             assert_eq!(relaunch(launch, current), expected, "{launch} then {current}");
         }
     }
+}
+
+#[test]
+fn a_td_is_no_better_than_its_module_is_now() {
+    for launch in [T, SW, C, CSW] {
+        for current in LEVELS {
+            let expected = match (launch, current) {
+                (_, R) => R,
+                (C | CSW, O) | (_, OC) => OC,
+                (_, O) => O,
+                (SW, C | CSW) | (C, SW | CSW) | (CSW, _) | (_, CSW) => CSW,
+                (T, now) => now,
+                (_, _) => launch,
+            };
+            assert_eq!(relaunch(launch, current), expected, "{launch} then {current}");
+        }
+    }
+    assert_eq!((relaunch(O, OC), relaunch(OC, O)), (OC, OC));
 }
 
 #[test]
@@ -221,6 +241,27 @@ fn dates_are_the_oldest_advisories_the_union_and_the_evaluation_the_lower() {
     assert_eq!((tcb.date, tcb.evaluation), (day(3), 18));
     later.modules[0].levels[0].date = day(2);
     assert_eq!(run(&later, &identity(good), &own()).unwrap().date, day(2));
+}
+
+#[test]
+fn the_levels_that_counted_are_told_apart() {
+    let (info, identity) = (info(T, ComponentStatus::OutOfDate), identity(ComponentStatus::UpToDate));
+    let mut state = own();
+    // The same levels at launch and now stand once.
+    state.current = Some(state.launch);
+    let tcb = run(&info, &identity, &state).unwrap();
+    let told: Vec<_> = tcb
+        .levels
+        .iter()
+        .map(|level| (level.of, level.status, level.date, level.advisories.join(" "), level.is_up_to_date()))
+        .collect();
+    let named = |text: &str| text.to_string();
+    let expected = [
+        (Rated::Platform, "UpToDate", day(30), named("P"), true),
+        (Rated::Module, "OutOfDate", day(20), named("M"), false),
+        (Rated::QuotingEnclave, "UpToDate", day(10), named("Q"), true),
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
@@ -369,6 +410,7 @@ fn launch_and_now_are_judged_each_with_its_module() {
     assert_eq!(status(&info, &identity, &at(5, 5)), Ok(T));
     assert_eq!(status(&info, &identity, &at(3, 5)), Ok(A));
     assert_eq!(status(&info, &identity, &at(3, 3)), Ok(O));
+    assert_eq!(status(&info, &identity, &at(5, 3)), Ok(O));
     assert_eq!(status(&info, &identity, &at(1, 5)), Err("tdx_tcb_revoked"));
     assert_eq!(status(&info, &identity, &at(5, 1)), Err("tdx_tcb_revoked"));
     assert_eq!(status(&info, &identity, &at(0, 5)), Err("tdx_module_tcb_not_supported"));
@@ -394,4 +436,27 @@ fn a_refusal_says_which_check_it_is() {
     let check = refusal.check();
     assert_eq!((check.name, check.code), (CheckName::Tcb, Some(Code::TdxTcbRevoked)));
     assert_eq!(check.actual.as_deref(), Some("the TCB at launch is revoked: M, P, Q"));
+}
+
+#[test]
+fn the_part_that_is_farthest_behind_its_newest_level_is_counted() {
+    let good = ComponentStatus::UpToDate;
+    let (mut info, mut identity) = (info(T, good), identity(good));
+    let behind = |info: &TcbInfo, identity: &QeIdentity, own: &Own| run(info, identity, own).unwrap().behind;
+    assert_eq!(behind(&info, &identity, &own()), 0);
+    identity.levels.push(component(5, good, day(30), "Q"));
+    assert_eq!(behind(&info, &identity, &own()), 1);
+    for isvsvn in [6, 7] {
+        info.modules[0].levels.insert(0, component(isvsvn, good, day(30), "M"));
+    }
+    assert_eq!(behind(&info, &identity, &own()), 2);
+    for sgx in [5, 6, 7] {
+        info.levels.push(platform(svns(&[sgx, 4]), 11, svns(&[5, 0, 4]), T));
+    }
+    assert_eq!(behind(&info, &identity, &own()), 3);
+    let newest = Own { components: svns(&[7, 4]), launch: svns(&[7, 1, 4]), qe: 5, ..own() };
+    assert_eq!(behind(&info, &identity, &newest), 0);
+    // The running module is newer than the one at launch: the older one counts.
+    let updated = Own { launch: svns(&[5, 1, 4]), current: Some(svns(&[7, 1, 4])), ..newest };
+    assert_eq!(behind(&info, &identity, &updated), 2);
 }
