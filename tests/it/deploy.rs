@@ -8,14 +8,15 @@ use serde_json::Value;
 
 use crate::scratch::Scratch;
 
-const UNITS: [(&str, &str); 2] = [
+const UNITS: [(&str, &str); 3] = [
     ("claviger.service", include_str!("../../deploy/claviger.service")),
+    ("claviger-keys.service", include_str!("../../deploy/claviger-keys.service")),
     ("claviger-agent.service", include_str!("../../deploy/claviger-agent.service")),
 ];
 const POD: &str = include_str!("../../deploy/pod.yaml");
 const CONTAINERS: &str = include_str!("../../deploy/Containerfile");
 /// What `systemd-analyze security` may rate each unit at, in tenths; what it calls OK ends at 4.9.
-const EXPOSURE_MAX: [u32; 2] = [15, 30];
+const EXPOSURE_MAX: [u32; 3] = [15, 30, 30];
 
 /// Runs `systemd-analyze`; `None`, after a line that says so, where it is not installed.
 fn analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
@@ -67,11 +68,16 @@ fn values<'u>(unit: &'u str, field: &str) -> Vec<&'u str> {
 
 #[test]
 fn a_denial_is_final_for_the_units_and_only_doubt_is_tried_again() {
-    let agent = UNITS[1].1;
-    assert_eq!(values(agent, "Restart"), ["on-failure"]);
-    assert_eq!(values(agent, "RestartPreventExitStatus"), ["1 2"]);
+    let [(_, service), (_, keys), (_, agent)] = UNITS;
+    assert_eq!(values(service, "RestartPreventExitStatus"), ["2"]);
+    for unit in [keys, agent] {
+        assert_eq!(values(unit, "Restart"), ["on-failure"]);
+        assert_eq!(values(unit, "RestartPreventExitStatus"), ["1 2"]);
+    }
     // Up means that the keys are there.
-    assert_eq!(values(agent, "Type"), ["notify"]);
+    assert_eq!((values(keys, "Type"), values(keys, "RemainAfterExit")), (vec!["oneshot"], vec!["yes"]));
+    assert_eq!(values(agent, "Requires"), ["claviger-keys.service"]);
+    assert_eq!(values(agent, "After"), ["claviger-keys.service"]);
     for (name, unit) in UNITS {
         assert_eq!(values(unit, "LimitMEMLOCK"), ["infinity"], "{name}");
         assert_eq!(values(unit, "LimitCORE"), ["0"], "{name}");
@@ -121,10 +127,13 @@ fn the_model_of_the_pod_waits_for_its_keys_which_stay_in_memory() {
     let Some(python) = crate::tools::python("PyYAML") else { return };
     let pod = pod(&python);
     let spec = &pod["spec"];
-    let agent = &spec["initContainers"][0];
-    // A sidecar that holds the model back until it has delivered; a denial ends the pod and is not tried again.
-    assert_eq!(agent["restartPolicy"], "Always");
+    let [keys, agent] = spec["initContainers"].as_array().unwrap().as_slice() else { panic!("{spec}") };
+    // The model is held back until the keys are there, and a denial ends the pod; the lease is renewed by a sidecar.
     assert_eq!(spec["restartPolicy"], "Never");
+    assert_eq!(keys["restartPolicy"], Value::Null);
+    assert!(keys["args"].as_array().unwrap().contains(&"--once".into()));
+    assert_eq!(agent["restartPolicy"], "Always");
+    assert!(agent["args"].as_array().unwrap().contains(&"--stay".into()));
     let probe: Vec<&str> = agent["startupProbe"]["exec"]["command"]
         .as_array()
         .unwrap()
@@ -132,8 +141,10 @@ fn the_model_of_the_pod_waits_for_its_keys_which_stay_in_memory() {
         .map(|word| word.as_str().unwrap())
         .collect();
     assert_eq!(probe[..3], ["/usr/bin/claviger", "agent", "status"]);
-    assert_eq!(agent["terminationMessagePath"], "/dev/termination-log");
-    for container in [agent, &spec["containers"][0]] {
+    for container in [keys, agent] {
+        assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
+    }
+    for container in [keys, agent, &spec["containers"][0]] {
         let security = &container["securityContext"];
         assert_eq!(security["allowPrivilegeEscalation"], false);
         assert_eq!(security["readOnlyRootFilesystem"], true);
@@ -152,7 +163,7 @@ fn the_model_of_the_pod_waits_for_its_keys_which_stay_in_memory() {
     // One whole GPU, in one container.
     let whole = |container: &Value| container["resources"]["limits"]["nvidia.com/pgpu"].clone();
     assert_eq!(whole(&spec["containers"][0]), "1");
-    assert_eq!(whole(agent), Value::Null);
+    assert_eq!((whole(keys), whole(agent)), (Value::Null, Value::Null));
     assert!(!POD.contains("nvidia.com/gpu:") && !POD.contains("nvidia.com/mig"), "a shared GPU is refused");
 }
 

@@ -79,9 +79,11 @@ fn bare(word: &str) -> &str {
 fn the_examples_of_a_unit_and_a_pod_call_the_agent_as_it_is() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     let mut called = 0;
-    for name in ["model.example.service", "pod.example.yaml"] {
+    let units = ["claviger-agent.service", "claviger-keys.service", "model.example.service"];
+    for name in units.into_iter().chain(["pod.example.yaml", "pod.yaml"]) {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
-        for line in text.lines().filter(|line| line.contains("claviger") && line.contains("agent")) {
+        let called_in = |line: &&str| !line.trim_start().starts_with('#') && line.contains("agent");
+        for line in text.lines().filter(called_in) {
             let words: Vec<&str> = line.split_whitespace().map(bare).collect();
             let Some(at) = words.iter().position(|word| *word == "agent") else { continue };
             let mut help = vec!["agent"];
@@ -100,7 +102,7 @@ fn the_examples_of_a_unit_and_a_pod_call_the_agent_as_it_is() {
             called += 1;
         }
     }
-    assert_eq!(called, 3);
+    assert_eq!(called, 8);
 }
 
 #[test]
