@@ -174,7 +174,14 @@ const DOORS: &[Door] = &[
     Door {
         name: "processes",
         signs: &[Ends("process::Command"), Begins("rustix::process"), Begins("tokio::process")],
-        places: &["custody", "cli/lockdown.rs"],
+        places: &[
+            "custody",
+            "agent/deliver/socket.rs",
+            "agent/life.rs",
+            "agent/watch.rs",
+            "agent/workload.rs",
+            "cli/lockdown.rs",
+        ],
         tests: false,
     },
     Door {
@@ -314,6 +321,9 @@ const WORDS: &[Word] = &[
             ("custody/folder.rs", Exactly(3)),
             ("custody/wrapping.rs", Exactly(5)),
             ("agent/deliver.rs", Exactly(2)),
+            ("agent/deliver/descriptors.rs", Exactly(1)),
+            ("agent/deliver/keyring.rs", Exactly(1)),
+            ("agent/deliver/socket.rs", Exactly(2)),
             ("agent/instance.rs", Exactly(2)),
             ("cli/demo/guests.rs", Exactly(1)),
         ],

@@ -7,7 +7,7 @@ use crate::protocol::head::Operation;
 use crate::protocol::message::{
     DenialBody, GrantBody, GrantReply, LeaseGrant, Problem, SealedKeyMessage, ServiceSignature, body_bytes,
 };
-use crate::protocol::receipt::{self, Receipt};
+use crate::protocol::receipt::{self, KeptReceipt, Receipt};
 use crate::protocol::role::{PinnedRoots, Role};
 use crate::protocol::sealing::TransportKey;
 use crate::protocol::{self, json, transcript};
@@ -30,7 +30,7 @@ pub struct Grant {
     pub lease: LeaseGrant,
     /// The EAR, a JWT.
     pub attestation_result: Option<String>,
-    pub receipt: Receipt,
+    pub receipt: KeptReceipt,
 }
 
 /// A denial that the service signed.
@@ -41,7 +41,7 @@ pub struct SignedDenial {
     pub reasons: Vec<Code>,
     /// When the lease in the way lapses.
     pub lapses_at: Option<UnixSeconds>,
-    pub receipt: Receipt,
+    pub receipt: KeptReceipt,
 }
 
 /// Refuses the pins of a simulated service, whose evidence anybody can make.
@@ -74,6 +74,7 @@ pub fn grant(
     fits(&body, asked)?;
     let keys = body.keys.iter().map(|key| open(key, &body, asked, transport)).collect::<Result<_, _>>()?;
     let GrantBody { attestation_result, lease, policy: _, keys: _, receipt } = body;
+    let receipt = asked.keep(receipt, ciphertexts);
     Ok(Grant { keys, lease, attestation_result, receipt })
 }
 
@@ -106,6 +107,7 @@ pub fn denial(
         .map_err(|error| unsigned(error.to_string()))?;
     let DenialBody { code, reasons, lapses_at, receipt } = body;
     let reasons = reasons.into_iter().map(|reason| reason.code).collect();
+    let receipt = asked.keep(receipt, none);
     Ok(SignedDenial { code, reasons, lapses_at, receipt })
 }
 

@@ -7,6 +7,7 @@ use super::instance::Instance;
 use crate::protocol::facts::Facts;
 use crate::protocol::head::{self, Operation, RequestHead};
 use crate::protocol::message::{AttestRequest, Bytes, ChallengeReply, Evidence, GpuEvidence};
+use crate::protocol::receipt::{KeptReceipt, Receipt};
 use crate::protocol::{json, transcript};
 use crate::wire::runtime_event::GPU_EVIDENCE_EVENT;
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
@@ -67,6 +68,11 @@ impl Asked {
         RequestHead::parse(&head_bytes)?;
         let head_hash = head::head_hash(&head_bytes);
         Ok(Self { challenge, head, head_bytes, head_hash, event_log, init_data: None })
+    }
+
+    /// Keeps a receipt beside the request that it is about.
+    pub fn keep(&self, receipt: Receipt, ciphertexts: Digest<32>) -> KeptReceipt {
+        KeptReceipt::of(receipt, &self.challenge.bytes, &self.head_bytes, ciphertexts)
     }
 
     fn signed(&self, instance: &Instance, content: Option<(Evidence, Vec<u8>)>) -> AttestRequest {

@@ -8,10 +8,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 
+use super::check;
+use super::deliver::keyring::Keyring;
+use super::deliver::{Places, Target};
 use super::error::Error;
+use super::status;
 use super::system::{self, Settings};
 use super::url::ServiceUrl;
-use super::{check, deliver};
 use crate::protocol::head::Kem;
 use crate::protocol::init_data::{AGENT_CONFIGURATION, InitData};
 use crate::protocol::json;
@@ -25,6 +28,14 @@ const TIMEOUT_S: u32 = 30;
 const TIMEOUT_S_MAX: u32 = 300;
 /// Attempts after the first, unless the configuration says otherwise.
 const RETRIES: u32 = 5;
+
+/// Seconds that a workload has between SIGTERM and SIGKILL, unless the configuration says otherwise.
+const STOP_GRACE_S: u32 = 10;
+const STOP_GRACE_S_MAX: u32 = 300;
+/// Seconds that another guest's lease is waited for at most, however long it is told to take.
+const WAIT_LEASE_S_MAX: u32 = 3_600;
+/// The user that kernel and systems show for one that has no number here.
+const NOBODY: u32 = 65_534;
 
 /// The file as it is written.
 #[derive(Deserialize)]
@@ -45,6 +56,18 @@ struct Document {
     retries: Option<u32>,
     timeout_s: Option<u32>,
     save_bundle: Option<PathBuf>,
+    deliver: Option<Vec<Target>>,
+    owner: Option<String>,
+    socket: Option<PathBuf>,
+    #[serde(default)]
+    socket_peers: Vec<u32>,
+    #[serde(default)]
+    keyring: Keyring,
+    #[serde(default)]
+    on_denied: OnDenied,
+    stop_grace_s: Option<u32>,
+    termination_log: Option<PathBuf>,
+    wait_lease_s: Option<u32>,
     init_data: Option<PathBuf>,
     nvml_library: Option<PathBuf>,
     device_timeout_s: Option<u32>,
@@ -76,6 +99,37 @@ pub struct Overrides {
     pub out_dir: Option<PathBuf>,
     pub run_dir: Option<PathBuf>,
     pub retries: Option<u32>,
+    pub termination_log: Option<PathBuf>,
+    pub wait_lease_s: Option<u32>,
+}
+
+/// What becomes of keys and workload when a lease is not renewed: denied, or lapsed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDenied {
+    /// Keys are wiped, the GPUs are not ready, and the workload is stopped.
+    #[default]
+    Stop,
+    /// All stays as it is; the status file and the log tell.
+    Warn,
+}
+
+/// How an agent lives that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conduct {
+    pub on_denied: OnDenied,
+    /// Seconds between SIGTERM and SIGKILL.
+    pub stop_grace_s: u32,
+    /// Where the last line is written for Kubernetes, in place of `/dev/termination-log` where that is.
+    pub termination_log: Option<PathBuf>,
+    /// Seconds in which a lease of another guest of the tenant may be waited for.
+    pub wait_lease_s: u32,
+}
+
+impl Default for Conduct {
+    fn default() -> Self {
+        Self { on_denied: OnDenied::Stop, stop_grace_s: STOP_GRACE_S, termination_log: None, wait_lease_s: 0 }
+    }
 }
 
 /// A configuration that was checked.
@@ -99,6 +153,8 @@ pub struct Config {
     pub timeout_s: u32,
     /// Where the newest request is kept as it is sent, for `claviger verify bundle`. It holds no secret.
     pub save_bundle: Option<PathBuf>,
+    pub places: Places,
+    pub conduct: Conduct,
     /// The init data of the guest's launch, sent verbatim.
     pub init_data: Option<Vec<u8>>,
     /// How the guest's own devices are asked.
@@ -151,7 +207,8 @@ impl Config {
                 "expected `pins` written out, and neither `pins_file` nor `init_data`: nothing pins a file";
             return Err(at(format!("{AGENT_CONFIGURATION}: {what}")));
         }
-        let paths = [&document.ca_file, &document.save_bundle, &document.nvml_library].into_iter().flatten();
+        let Document { ca_file, nvml_library, save_bundle, socket, termination_log, .. } = &document;
+        let paths = [ca_file, nvml_library, save_bundle, socket, termination_log].into_iter().flatten();
         if let Some(named) =
             paths.chain([&document.out_dir, &document.run_dir]).find(|named| !named.is_absolute())
         {
@@ -203,6 +260,24 @@ impl Config {
             Some(file) => Some(init_data(&file)?),
             None => None,
         };
+        let owner = match document.owner.as_deref().map(str::parse) {
+            Some(Ok(owner)) => Some(owner),
+            Some(Err(what)) => return Err(Error::Config { place: "owner".to_string(), what }),
+            None => None,
+        };
+        let places = Places {
+            targets: document.deliver,
+            owner,
+            socket: document.socket.map(of_file),
+            socket_peers: document.socket_peers,
+            keyring: document.keyring,
+        };
+        let conduct = Conduct {
+            on_denied: document.on_denied,
+            stop_grace_s: document.stop_grace_s.unwrap_or(STOP_GRACE_S),
+            termination_log: overrides.termination_log.clone().or(document.termination_log.map(of_file)),
+            wait_lease_s: overrides.wait_lease_s.or(document.wait_lease_s).unwrap_or(0),
+        };
         let config = Self {
             service,
             anchors,
@@ -216,6 +291,8 @@ impl Config {
             retries: overrides.retries.or(document.retries).unwrap_or(RETRIES),
             timeout_s: document.timeout_s.unwrap_or(TIMEOUT_S),
             save_bundle: document.save_bundle.map(of_file),
+            places,
+            conduct,
             init_data,
             devices: Settings {
                 nvml_library: document.nvml_library.map(of_file),
@@ -244,7 +321,7 @@ impl Config {
                 format!("expected at most {}; {} named", limits::KEYS_MAX, self.keys.len()),
             );
         }
-        if let Err(what) = deliver::distinct(&self.keys) {
+        if let Err(what) = status::distinct(&self.keys) {
             return wrong("keys", what);
         }
         if self.retries > limits::AGENT_RETRIES_MAX {
@@ -265,6 +342,40 @@ impl Config {
         }
         if self.anchors.is_empty() && !self.service.is_plain() {
             return wrong("ca_file", "expected at least one certificate".to_string());
+        }
+        self.check_places()?;
+        let Conduct { stop_grace_s, wait_lease_s, .. } = self.conduct;
+        if !(1..=STOP_GRACE_S_MAX).contains(&stop_grace_s) {
+            return wrong("stop_grace_s", format!("expected 1 to {STOP_GRACE_S_MAX} seconds"));
+        }
+        if wait_lease_s > WAIT_LEASE_S_MAX {
+            return wrong("wait_lease_s", format!("expected at most {WAIT_LEASE_S_MAX} seconds"));
+        }
+        Ok(())
+    }
+
+    fn check_places(&self) -> Result<(), Error> {
+        let wrong =
+            |place: &str, what: &str| Err(Error::Config { place: place.to_string(), what: what.to_string() });
+        let mut targets = self.places.targets.clone().unwrap_or_default();
+        let named = targets.len();
+        targets.sort();
+        targets.dedup();
+        if targets.len() != named {
+            return wrong("deliver", "expected each place once");
+        }
+        if self.places.targets.as_ref().is_some_and(Vec::is_empty) {
+            return wrong("deliver", "expected at least one of `files`, `keyring`, `socket`");
+        }
+        let has_socket = targets.contains(&Target::Socket);
+        if !has_socket && (self.places.socket.is_some() || !self.places.socket_peers.is_empty()) {
+            return wrong("socket", "expected `socket` in `deliver`");
+        }
+        if self.places.socket_peers.len() > limits::AGENT_SOCKET_PEERS_MAX {
+            return wrong("socket_peers", &format!("expected at most {}", limits::AGENT_SOCKET_PEERS_MAX));
+        }
+        if self.places.socket_peers.contains(&NOBODY) {
+            return wrong("socket_peers", "65534 stands for every user that has no number here");
         }
         Ok(())
     }
@@ -350,6 +461,7 @@ mod tests {
         let config = load(&text("")).unwrap();
         assert_eq!((config.kem, config.retries, config.timeout_s), (Kem::XWing, RETRIES, TIMEOUT_S));
         assert_eq!(config.devices, Settings::default());
+        assert_eq!((config.places, config.conduct), (Places::default(), Conduct::default()));
         assert!(!config.danger_keys_on_disk && !config.danger_simulated_vendors);
     }
 
@@ -393,6 +505,22 @@ mod tests {
                 "snp_privilege_level = 4\ndanger_plaintext = true",
                 "snp_privilege_level",
             ),
+            ("danger_plaintext = true", "deliver = []\ndanger_plaintext = true", "deliver"),
+            (
+                "danger_plaintext = true",
+                "deliver = [\"files\", \"files\"]\ndanger_plaintext = true",
+                "deliver",
+            ),
+            ("danger_plaintext = true", "owner = \"app\"\ndanger_plaintext = true", "owner"),
+            ("danger_plaintext = true", "socket = \"s\"\ndanger_plaintext = true", "socket"),
+            (
+                "danger_plaintext = true",
+                "deliver = [\"socket\"]\nsocket_peers = [65534]\ndanger_plaintext = true",
+                "socket_peers",
+            ),
+            ("danger_plaintext = true", "stop_grace_s = 0\ndanger_plaintext = true", "stop_grace_s"),
+            ("danger_plaintext = true", "stop_grace_s = 301\ndanger_plaintext = true", "stop_grace_s"),
+            ("danger_plaintext = true", "wait_lease_s = 3601\ndanger_plaintext = true", "wait_lease_s"),
             (&"03".repeat(32), &"02".repeat(32), "pins"),
         ] {
             let altered = text("").replacen(from, to, 1);
@@ -401,6 +529,12 @@ mod tests {
         }
         let sixteen = (0..16).map(|n| format!("\"k{n}\"")).collect::<Vec<_>>().join(",");
         assert!(load(&text("").replacen("\"model\"", &sixteen, 1)).is_ok());
+        let peers = |count: u32| {
+            let peers = (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+            format!("deliver = [\"socket\"]\nsocket_peers = [{peers}]")
+        };
+        let most = u32::try_from(limits::AGENT_SOCKET_PEERS_MAX).unwrap();
+        assert!(refusal(&text(&peers(most + 1))).starts_with("socket_peers"));
         for good in [
             "retries = 100",
             "timeout_s = 300",
@@ -409,6 +543,12 @@ mod tests {
             "device_timeout_s = 1",
             "snp_privilege_level = 0",
             "snp_privilege_level = 3",
+            "stop_grace_s = 1",
+            "stop_grace_s = 300",
+            "wait_lease_s = 3600",
+            "deliver = [\"keyring\", \"files\"]\nowner = \"1000:1000\"\nkeyring = \"user\"",
+            "on_denied = \"warn\"",
+            &peers(most),
         ] {
             assert!(load(&text(good)).is_ok(), "{good}");
         }
@@ -488,6 +628,8 @@ mod tests {
             ("[pins]", "init_data = \"/run/other\"\n[pins]"),
             ("[pins]", "save_bundle = \"bundle.json\"\n[pins]"),
             ("[pins]", "ca_file = \"ca.pem\"\n[pins]"),
+            ("[pins]", "deliver = [\"socket\"]\nsocket = \"s\"\n[pins]"),
+            ("[pins]", "termination_log = \"last\"\n[pins]"),
             ("/run/a", "a"),
             ("/run/b", "b"),
             ("tenant =", "tenants ="),

@@ -1,133 +1,144 @@
-//! Delivery: keys, receipt, result and status as files on a memory file system.
+//! Delivery: keys to the places that the configuration names, and receipt, result and status beside them.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::check::Grant;
+use super::config::Config;
 use super::error::Error;
-use super::folder::{Access, Folder};
+use super::folder::{Access, Folder, Owner};
+use super::status::{
+    InKeyring, Manifest, PresentKey, RECEIPT, RESULT, SOCKET, STATUS, Stand, Status, file_name,
+};
 use crate::protocol::json;
 use crate::protocol::message::LeaseGrant;
-use crate::protocol::receipt::Receipt;
-use crate::wire::ids::KeyId;
+use crate::protocol::receipt::KeptReceipt;
+use crate::wire::ids::{KeyId, Mode, TenantId};
 use crate::wire::text::foreign;
-use crate::wire::{Code, UnixSeconds, limits};
+use crate::wire::{UnixSeconds, limits};
 
-/// The receipt of the last grant or signed denial.
-pub const RECEIPT: &str = "receipt.json";
-/// The attestation result of the last grant, a JWT.
-pub const RESULT: &str = "attestation-result.jwt";
-/// What happened last, and which keys lie here.
-pub const STATUS: &str = "status.json";
+pub mod descriptors;
+pub mod keyring;
+pub mod socket;
+
+use descriptors::Descriptors;
+use keyring::Keyring;
+use socket::Socket;
 
 const KEY_MODE: u32 = 0o400;
 const OTHER_MODE: u32 = 0o444;
 
-/// A key that lies in the folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PresentKey {
-    pub id: KeyId,
-    pub version: u32,
-    /// Name of the file.
-    pub file: String,
-}
-
-/// Where a run of the agent stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A place that keys can go to. Descriptors of a child are not configured: they come with the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stand {
-    /// Files are being written; they are not whole yet.
-    Delivering,
-    Delivered,
-    Denied,
-    /// The lease was given back.
-    Ended,
-    /// Configuration or the local system is wrong.
-    Misconfigured,
-    Undecided,
+pub enum Target {
+    /// A file for each key, in `out_dir`.
+    Files,
+    /// A kernel keyring.
+    Keyring,
+    /// A Unix socket, while the agent stays.
+    Socket,
 }
 
-/// The status file. Holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    pub status: Stand,
-    pub at: UnixSeconds,
-    /// One line that says what happened.
-    pub message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reasons: Vec<Code>,
-    /// When the lease that stands in the way lapses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lapses_at: Option<UnixSeconds>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lease: Option<LeaseGrant>,
-    /// Whether the pinned service is one of simulated vendors.
-    pub simulated: bool,
-    /// Keys that lie here, from this run or an earlier one.
-    pub keys: Vec<PresentKey>,
+/// Where keys go, as it is configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// `None` for the default: files, or nothing but descriptors where the agent starts a workload.
+    pub targets: Option<Vec<Target>>,
+    /// Who owns the files of keys, and the socket.
+    pub owner: Option<Owner>,
+    /// In place of `keys.sock` in `out_dir`.
+    pub socket: Option<PathBuf>,
+    /// Users that the socket serves beside root, the agent's and the owner's.
+    pub socket_peers: Vec<u32>,
+    pub keyring: Keyring,
 }
 
-/// The part of a status file that later versions of the agent keep.
-#[derive(Deserialize)]
-struct Manifest {
-    keys: Vec<PresentKey>,
+/// How long the agent lives, which decides about places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It starts a workload, and ends with it.
+    Exec,
+    /// It ends when the keys are delivered.
+    Once,
+    /// It stays and renews.
+    Stay,
 }
 
-/// Returns the name of a key's file.
-///
-/// Shape: the id with `_` in the place of `/`; not one of the agent's other files, and no dot at the start.
-///
-/// Errors: a sentence that says why the key cannot be delivered.
-pub fn file_name(id: &KeyId) -> Result<String, String> {
-    let name = id.text().replace('/', "_");
-    match name.as_str() {
-        RECEIPT | RESULT | STATUS => Err(format!("key `{id}` would take the place of {name}")),
-        _ if name.starts_with('.') => Err(format!("key `{id}` would be a hidden file")),
-        _ => Ok(name),
-    }
+/// A place that is open.
+#[derive(Debug)]
+enum Place {
+    Descriptors(Descriptors),
+    Files(Option<Owner>),
+    Keyring(Keyring, TenantId),
+    Socket(Socket),
 }
 
-/// Refuses keys of which two would be one file.
-///
-/// Errors: a sentence that names the key.
-pub fn distinct(keys: &[KeyId]) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
-    for id in keys {
-        if !seen.insert(file_name(id)?) {
-            return Err(format!("key `{id}` has the same file name as another one"));
+impl Place {
+    /// Puts a key there. The caller holds the folder's lock.
+    fn put(&mut self, folder: &Folder, key: &super::check::OpenedKey) -> Result<(), Error> {
+        match self {
+            Self::Descriptors(descriptors) => descriptors.put(key),
+            Self::Files(owner) => {
+                let file = file_name(&key.id).map_err(|what| Error::NotAsked { what })?;
+                folder.write_for(*owner, &file, KEY_MODE, key.secret.expose_secret())
+            }
+            Self::Keyring(ring, tenant) => ring.put(&keyring::description(tenant, &key.id), key),
+            Self::Socket(socket) => {
+                socket.put(key);
+                Ok(())
+            }
         }
     }
-    Ok(())
+
+    /// Wipes what is held in the agent's own memory.
+    fn wipe(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Descriptors(descriptors) => descriptors.wipe(),
+            Self::Files(_) | Self::Keyring(..) => Ok(()),
+            Self::Socket(socket) => {
+                socket.keep(&[]);
+                Ok(())
+            }
+        }
+    }
 }
 
-/// The folder that the workload reads.
+/// The places that the workload reads, and the folder beside them.
 #[derive(Debug)]
 pub struct Delivery {
     folder: Folder,
+    places: Vec<Place>,
     present: Vec<PresentKey>,
+    /// The lease that an earlier run left.
+    earlier: Option<LeaseGrant>,
+    simulated: bool,
 }
 
 impl Delivery {
-    /// Opens the folder, wipes what an interrupted run left, and learns which keys lie there.
+    /// Opens folder and places, wipes what an interrupted run left, and learns which keys lie there.
     ///
-    /// Errors: `Folder`, also for a status file that no agent wrote: keys that it does not list would never be wiped.
-    pub fn open(path: &Path, allow_disk: bool) -> Result<Self, Error> {
-        let folder = Folder::open(path, Access::Shared, allow_disk)?;
+    /// Errors: `Folder`, also for a status file that no agent wrote: keys that it does not list would never be wiped;
+    /// `Target`; `Config` for a socket of an agent that does not stay.
+    pub fn open(config: &Config, life: Life) -> Result<Self, Error> {
+        let path = &config.out_dir;
+        let folder = Folder::open(path, Access::Shared, config.danger_keys_on_disk)?;
         let held = folder.lock()?;
         folder.sweep()?;
-        let present = match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
-            Some(status) => manifest(status.expose_secret()).map_err(|what| Error::Folder {
-                path: foreign(&path.to_string_lossy()),
-                what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
-            })?,
-            None => Vec::new(),
-        };
+        let Manifest { keys: present, lease: earlier } =
+            match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
+                Some(status) => Manifest::parse(status.expose_secret()).map_err(|what| Error::Folder {
+                    path: foreign(&path.to_string_lossy()),
+                    what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
+                })?,
+                None => Manifest { keys: Vec::new(), lease: None },
+            };
         drop(held);
-        Ok(Self { folder, present })
+        let simulated = config.pins.mode == Mode::Simulated;
+        // What was in the memory of an earlier agent is gone with it.
+        let present = present.into_iter().filter(|key| key.file.is_some() || key.keyring.is_some()).collect();
+        Ok(Self { places: places(config, life)?, folder, present, earlier, simulated })
     }
 
     /// Returns the folder's path.
@@ -135,48 +146,54 @@ impl Delivery {
         self.folder.path()
     }
 
-    /// Returns the keys that lie in the folder.
+    /// Returns the keys that were delivered and not wiped.
     pub fn present(&self) -> &[PresentKey] {
         &self.present
     }
 
-    /// Writes the keys of a grant, then result and receipt. Keys of earlier runs are wiped unless `keep_others`.
+    /// Returns the lease that an earlier run left, if its end is not known.
+    pub fn earlier(&self) -> Option<&LeaseGrant> {
+        self.earlier.as_ref()
+    }
+
+    /// Returns what a child inherits.
+    pub fn descriptors(&self) -> Option<&Descriptors> {
+        self.places.iter().find_map(|place| match place {
+            Place::Descriptors(descriptors) => Some(descriptors),
+            Place::Files(_) | Place::Keyring(..) | Place::Socket(_) => None,
+        })
+    }
+
+    /// Puts the keys of a grant into every place, then writes result and receipt. Keys of earlier runs are wiped unless
+    /// `keep_others`.
     ///
-    /// Errors: `Folder`; then the keys of this grant are wiped again.
+    /// Errors: `Folder`, `Target`; then the keys of this grant are wiped again.
     pub fn deliver(&mut self, grant: &Grant, keep_others: bool, now: UnixSeconds) -> Result<(), Error> {
-        let mut files = Vec::new();
+        let mut new = Vec::new();
         for key in &grant.keys {
-            let file = file_name(&key.id).map_err(|what| Error::NotAsked { what })?;
-            files.push(PresentKey { id: key.id.clone(), version: key.version, file });
+            new.push(self.listed(&key.id, key.version)?);
         }
-        let old: Vec<_> = std::mem::take(&mut self.present)
-            .into_iter()
-            .filter(|old| files.iter().all(|new| new.file != old.file))
-            .collect();
+        let old: Vec<_> =
+            std::mem::take(&mut self.present).into_iter().filter_map(|old| left(old, &new)).collect();
         // Listed before they are written: a run that is stopped here leaves nothing that the next one does not know.
-        self.present = old.iter().chain(&files).cloned().collect();
-        self.tell(Status {
-            status: Stand::Delivering,
-            at: now,
-            message: "files are being written".to_string(),
-            code: None,
-            reasons: Vec::new(),
-            lapses_at: None,
-            lease: None,
-            simulated: false,
-            keys: Vec::new(),
-        })?;
-        let written = self.write(grant, &files);
+        self.present = old.iter().chain(&new).cloned().collect();
+        self.tell(Status::bare(Stand::Starting, now, "keys are being delivered", self.simulated))?;
+        let written = self.write(grant);
         let superseded = match keep_others {
             true => Ok(()),
             false => {
                 let wiped = self
                     .folder
                     .lock()
-                    .and_then(|_held| old.iter().try_for_each(|old| self.folder.wipe(&old.file)));
+                    .and_then(|_held| old.iter().try_for_each(|old| wipe(&self.folder, old)));
                 if wiped.is_ok() {
-                    self.present.clone_from(&files);
+                    self.present.clone_from(&new);
                 }
+                let ids: Vec<&KeyId> = new.iter().map(|key| &key.id).collect();
+                self.places.iter().for_each(|place| match place {
+                    Place::Socket(socket) => socket.keep(&ids),
+                    Place::Descriptors(_) | Place::Files(_) | Place::Keyring(..) => {}
+                });
                 wiped
             }
         };
@@ -188,47 +205,69 @@ impl Delivery {
         Ok(())
     }
 
-    /// Wipes every key and the result.
+    /// Wipes every key, wherever it is, and the result.
     ///
-    /// Errors: `Folder`.
+    /// Errors: `Folder`, `Target`.
     pub fn withdraw(&mut self) -> Result<(), Error> {
         let _held = self.folder.lock()?;
         let mut result = self.folder.wipe(RESULT);
         // One that resists must not save the others; it stays listed.
         self.present.retain(|key| {
-            let wiped = self.folder.wipe(&key.file);
+            let wiped = wipe(&self.folder, key);
             let stays = wiped.is_err();
             if result.is_ok() {
                 result = wiped;
             }
             stays
         });
+        for place in &mut self.places {
+            let wiped = place.wipe();
+            result = result.and(wiped);
+        }
         result
     }
 
     /// Writes the receipt.
     ///
     /// Errors: `Folder`; `Protocol`, never for a receipt that was parsed.
-    pub fn keep_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+    pub fn keep_receipt(&self, receipt: &KeptReceipt) -> Result<(), Error> {
         let _held = self.folder.lock()?;
         self.write_receipt(receipt)
     }
 
-    /// Writes the status file; the keys that lie in the folder are filled in.
+    /// Writes the status file; the keys that were delivered are filled in.
     ///
     /// Errors: `Folder`; `Protocol`, never for a status of this crate.
     pub fn tell(&self, status: Status) -> Result<(), Error> {
-        let status = Status { keys: self.present.clone(), ..status };
+        let status = Status { keys: self.present.clone(), simulated: self.simulated, ..status };
         let mut text = json::canonical("status", &status)?;
         text.push(b'\n');
         let _held = self.folder.lock()?;
         self.folder.write(STATUS, OTHER_MODE, &text)
     }
 
-    fn write(&self, grant: &Grant, files: &[PresentKey]) -> Result<(), Error> {
+    /// Says where a key will be found by a later run.
+    fn listed(&self, id: &KeyId, version: u32) -> Result<PresentKey, Error> {
+        let mut listed = PresentKey { id: id.clone(), version, file: None, keyring: None };
+        for place in &self.places {
+            match place {
+                Place::Files(_) => {
+                    listed.file = Some(file_name(id).map_err(|what| Error::NotAsked { what })?);
+                }
+                Place::Keyring(ring, tenant) => {
+                    let description = keyring::description(tenant, id);
+                    listed.keyring = Some(InKeyring { ring: *ring, description });
+                }
+                Place::Descriptors(_) | Place::Socket(_) => {}
+            }
+        }
+        Ok(listed)
+    }
+
+    fn write(&mut self, grant: &Grant) -> Result<(), Error> {
         let _held = self.folder.lock()?;
-        for (key, file) in grant.keys.iter().zip(files) {
-            self.folder.write(&file.file, KEY_MODE, key.secret.expose_secret())?;
+        for key in &grant.keys {
+            self.places.iter_mut().try_for_each(|place| place.put(&self.folder, key))?;
         }
         if let Some(result) = &grant.attestation_result {
             self.folder.write(RESULT, OTHER_MODE, result.as_bytes())?;
@@ -236,55 +275,59 @@ impl Delivery {
         self.write_receipt(&grant.receipt)
     }
 
-    fn write_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
-        self.folder.write(RECEIPT, OTHER_MODE, &json::canonical("receipt", receipt)?)
+    fn write_receipt(&self, receipt: &KeptReceipt) -> Result<(), Error> {
+        self.folder.write(RECEIPT, OTHER_MODE, &receipt.bytes()?)
     }
 }
 
-fn manifest(bytes: &[u8]) -> Result<Vec<PresentKey>, String> {
-    let Manifest { keys } =
-        json::parse("status", bytes, limits::AGENT_FILE_LEN_MAX).map_err(|error| error.to_string())?;
-    // Only names that this agent would give: the file must not lead the wiping elsewhere.
-    match keys.iter().find(|key| file_name(&key.id).ok().as_ref() != Some(&key.file)) {
-        Some(key) => Err(format!("file {} does not belong to key `{}`", foreign(&key.file), key.id)),
-        None => Ok(keys),
+/// Opens the places of a configuration, so that nothing is asked for that could not be delivered.
+fn places(config: &Config, life: Life) -> Result<Vec<Place>, Error> {
+    let Places { targets, owner, socket, socket_peers, keyring } = &config.places;
+    let mut places = Vec::new();
+    match life {
+        Life::Exec => places.push(Place::Descriptors(Descriptors::default())),
+        Life::Once | Life::Stay => {}
     }
+    let configured = match (targets, life) {
+        (Some(targets), _) => targets.as_slice(),
+        (None, Life::Exec) => &[],
+        (None, Life::Once | Life::Stay) => &[Target::Files],
+    };
+    for target in configured {
+        places.push(match target {
+            Target::Files => Place::Files(*owner),
+            Target::Keyring => {
+                keyring.open()?;
+                Place::Keyring(*keyring, config.tenant.clone())
+            }
+            Target::Socket if life == Life::Once => {
+                let what = "the socket ends with the agent; use it with --stay or with exec".to_string();
+                return Err(Error::Config { place: "deliver".to_string(), what });
+            }
+            Target::Socket => {
+                let path = socket.clone().unwrap_or_else(|| config.out_dir.join(SOCKET));
+                Place::Socket(Socket::bind(&path, *owner, socket_peers)?)
+            }
+        });
+    }
+    Ok(places)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Returns what remains of an earlier key when those new ones are written: the places that they do not take.
+fn left(old: PresentKey, new: &[PresentKey]) -> Option<PresentKey> {
+    let file = old.file.filter(|file| new.iter().all(|new| new.file.as_ref() != Some(file)));
+    let keyring = old.keyring.filter(|entry| new.iter().all(|new| new.keyring.as_ref() != Some(entry)));
+    (file.is_some() || keyring.is_some()).then_some(PresentKey { file, keyring, ..old })
+}
 
-    fn ids(texts: &[&str]) -> Vec<KeyId> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    #[test]
-    fn no_key_takes_the_place_of_another_file() {
-        assert_eq!(file_name(&ids(&["models/llama.v1"])[0]), Ok("models_llama.v1".to_string()));
-        assert!(distinct(&ids(&["a/b", "a.b", "ab"])).is_ok());
-        for bad in [
-            &["a/b", "a_b"][..],
-            &["a", "a"],
-            &[".a"],
-            &["..a"],
-            &[".claviger-00"],
-            &["receipt.json"],
-            &["status.json"],
-            &["attestation-result.jwt"],
-        ] {
-            assert!(distinct(&ids(bad)).is_err(), "{bad:?}");
-        }
-        // A slash at the start becomes a letter like any other, and leads nowhere.
-        assert_eq!(file_name(&ids(&["/../x"])[0]), Ok("_.._x".to_string()));
-    }
-
-    #[test]
-    fn a_manifest_leads_to_no_file_of_another_name() {
-        let text = |file: &str| format!(r#"{{"keys":[{{"id":"a/b","version":1,"file":"{file}"}}]}}"#);
-        assert_eq!(manifest(text("a_b").as_bytes()).unwrap().len(), 1);
-        for bad in ["../x", "status.json", "a/b", ""] {
-            assert!(manifest(text(bad).as_bytes()).is_err(), "{bad}");
-        }
-    }
+fn wipe(folder: &Folder, key: &PresentKey) -> Result<(), Error> {
+    let file = match &key.file {
+        Some(file) => folder.wipe(file),
+        None => Ok(()),
+    };
+    let entry = match &key.keyring {
+        Some(InKeyring { ring, description }) => ring.wipe(description),
+        None => Ok(()),
+    };
+    file.and(entry)
 }

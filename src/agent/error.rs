@@ -5,8 +5,8 @@ use std::fmt;
 use super::devices::DeviceError;
 use crate::protocol;
 use crate::protocol::head;
-use crate::wire::Code;
 use crate::wire::text::foreign;
+use crate::wire::{Code, UnixSeconds};
 
 /// What the process ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ impl Exit {
 /// Why there is nothing to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// The guest's clock is far from the service's; `what` is what came of it.
+    Clock { ours: UnixSeconds, challenge_ends: UnixSeconds, what: String },
     /// A file, field or argument of the configuration is wrong.
     Config { place: String, what: String },
     /// A 403 whose signature is missing or does not hold; `stated` is the code it states.
@@ -46,6 +48,8 @@ pub enum Error {
     FactsChanged { what: &'static str },
     /// A folder is not fit for secrets, or cannot be written.
     Folder { path: String, what: String },
+    /// No renewal was decided before the lease lapsed; `last` says what came of the last attempt.
+    LeaseLapsed { last: String },
     /// A nonce is zero.
     NonceZero { whose: &'static str },
     /// A signed reply does not fit the request.
@@ -58,46 +62,63 @@ pub enum Error {
     Service { status: u16, code: Code, retry_after_s: Option<u32> },
     /// The pins are those of a simulated store, and the configuration does not allow that.
     SimulatedPins,
+    /// A place for keys, other than a folder, that does not take them.
+    Target { target: &'static str, what: String },
+    /// Somebody told the agent to end before anything was decided.
+    ToldToEnd,
     /// Network, TLS or name resolution.
     Unreachable { what: String },
     /// A service address that is no address; `part` is the faulty part.
     Url { part: String, expected: &'static str },
+    /// The workload's command did not start.
+    Workload { command: String, what: String },
 }
 
 impl Error {
     /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
+            Self::Clock { .. } => Code::AgentClockWrong,
             Self::Config { .. } => Code::AgentConfigInvalid,
             Self::DenialUnsigned { .. } => Code::AgentDenialUnsigned,
             Self::Device(_) => Code::AgentDeviceUnavailable,
             Self::FactsChanged { .. } => Code::FactsChanged,
             Self::Folder { .. } => Code::AgentFolderRefused,
+            Self::LeaseLapsed { .. } => Code::AgentLeaseLapsed,
             Self::NonceZero { .. } => Code::AgentNonceZero,
             Self::NotAsked { .. } => Code::AgentReplyNotAsked,
             Self::Protocol(error) => error.code(),
             Self::Reply { .. } => Code::AgentReplyMalformed,
             Self::Service { code, .. } => *code,
             Self::SimulatedPins => Code::AgentSimulatedPins,
+            Self::Target { .. } => Code::AgentTargetRefused,
+            Self::ToldToEnd => Code::AgentToldToEnd,
             Self::Unreachable { .. } => Code::AgentServiceUnreachable,
             Self::Url { .. } => Code::AgentConfigInvalid,
+            Self::Workload { .. } => Code::AgentWorkloadFailed,
         }
     }
 
     /// Returns how the process ends if it stops here.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Config { .. } | Self::Folder { .. } | Self::SimulatedPins | Self::Url { .. } => {
-                Exit::Configuration
-            }
-            Self::DenialUnsigned { .. }
+            Self::Config { .. }
+            | Self::Folder { .. }
+            | Self::SimulatedPins
+            | Self::Target { .. }
+            | Self::Url { .. }
+            | Self::Workload { .. } => Exit::Configuration,
+            Self::Clock { .. }
+            | Self::DenialUnsigned { .. }
             | Self::Device(_)
             | Self::FactsChanged { .. }
+            | Self::LeaseLapsed { .. }
             | Self::NonceZero { .. }
             | Self::NotAsked { .. }
             | Self::Protocol(_)
             | Self::Reply { .. }
             | Self::Service { .. }
+            | Self::ToldToEnd
             | Self::Unreachable { .. } => Exit::Undecided,
         }
     }
@@ -107,18 +128,23 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Service { status, .. } => ![400, 404, 405, 413, 426].contains(status),
-            Self::Config { .. }
+            Self::Clock { .. }
+            | Self::Config { .. }
             | Self::DenialUnsigned { .. }
             | Self::Device(_)
             | Self::FactsChanged { .. }
             | Self::Folder { .. }
+            | Self::LeaseLapsed { .. }
             | Self::NonceZero { .. }
             | Self::NotAsked { .. }
             | Self::Protocol(_)
             | Self::Reply { .. }
             | Self::SimulatedPins
+            | Self::Target { .. }
+            | Self::ToldToEnd
             | Self::Unreachable { .. }
-            | Self::Url { .. } => self.exit() == Exit::Undecided,
+            | Self::Url { .. }
+            | Self::Workload { .. } => self.exit() == Exit::Undecided,
         }
     }
 
@@ -126,18 +152,23 @@ impl Error {
     pub fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Service { retry_after_s, .. } => *retry_after_s,
-            Self::Config { .. }
+            Self::Clock { .. }
+            | Self::Config { .. }
             | Self::DenialUnsigned { .. }
             | Self::Device(_)
             | Self::FactsChanged { .. }
             | Self::Folder { .. }
+            | Self::LeaseLapsed { .. }
             | Self::NonceZero { .. }
             | Self::NotAsked { .. }
             | Self::Protocol(_)
             | Self::Reply { .. }
             | Self::SimulatedPins
+            | Self::Target { .. }
+            | Self::ToldToEnd
             | Self::Unreachable { .. }
-            | Self::Url { .. } => None,
+            | Self::Url { .. }
+            | Self::Workload { .. } => None,
         }
     }
 }
@@ -157,6 +188,10 @@ impl From<protocol::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Clock { ours, challenge_ends, what } => write!(
+                f,
+                "the guest's clock says {ours} and the service gave a challenge until {challenge_ends}: {what}"
+            ),
             Self::Config { place, what } => write!(f, "{place}: {what}"),
             Self::DenialUnsigned { stated, what } => {
                 write!(f, "a denial {stated} came that the service did not sign: {what}")
@@ -164,6 +199,7 @@ impl fmt::Display for Error {
             Self::Device(error) => error.fmt(f),
             Self::FactsChanged { what } => write!(f, "between two readings of the facts changed: {what}"),
             Self::Folder { path, what } => write!(f, "folder {path}: {what}"),
+            Self::LeaseLapsed { last } => write!(f, "the lease lapsed without a renewal; at last: {last}"),
             Self::NonceZero { whose } => write!(f, "expected a nonce; {whose} is zero"),
             Self::NotAsked { what } => write!(f, "the reply does not fit the request: {what}"),
             Self::Protocol(error) => error.fmt(f),
@@ -184,10 +220,13 @@ impl fmt::Display for Error {
             Self::SimulatedPins => {
                 f.write_str("expected the pins of a real service; these are of a simulated one")
             }
+            Self::Target { target, what } => write!(f, "{target}: {what}"),
+            Self::ToldToEnd => f.write_str("a signal ended the agent before anything was decided"),
             Self::Unreachable { what } => write!(f, "the service cannot be reached: {what}"),
             Self::Url { part, expected } => {
                 write!(f, "service address: expected {expected}; found {}", foreign(part))
             }
+            Self::Workload { command, what } => write!(f, "{} did not start: {what}", foreign(command)),
         }
     }
 }

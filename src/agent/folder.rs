@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
@@ -28,6 +29,31 @@ pub enum Access {
     Private,
     /// Whoever the platform lets; each file has its own mode.
     Shared,
+}
+
+/// Whose a file is, by number: names may differ between agent and workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl FromStr for Owner {
+    type Err = String;
+
+    /// Reads `UID:GID`, both decimal.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
+            // The greatest number means "as it is" to the kernel.
+            true => text.parse().ok().filter(|number| *number != u32::MAX),
+            false => None,
+        };
+        let (uid, gid) = text.split_once(':').unwrap_or((text, ""));
+        match (number(uid), number(gid)) {
+            (Some(uid), Some(gid)) => Ok(Self { uid, gid }),
+            _ => Err(format!("expected UID:GID as numbers; found {}", foreign(text))),
+        }
+    }
 }
 
 /// An open folder. Files are named relative to it, so that nobody can put another folder under the path meanwhile.
@@ -168,10 +194,18 @@ impl Folder {
     ///
     /// Errors: `Folder`, also if the name is taken by what is no regular file, such as a link.
     pub fn write(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
+        self.write_for(None, name, mode, bytes)
+    }
+
+    /// Writes a file as `write` does; it is the owner's from its first moment under its name.
+    ///
+    /// Errors: `Folder`, also if the agent may not give files away.
+    pub fn write_for(&self, owner: Option<Owner>, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
         let old = self.writable(name)?;
         let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused(name, &error.to_string()))?;
         let temporary = format!("{TEMPORARY}{}", hex::encode(suffix));
-        let written = self.create(&temporary, mode, bytes).and_then(|_| {
+        let written = self.create(&temporary, mode, bytes).and_then(|file| {
+            self.give(&file, owner)?;
             rustix::fs::renameat(&self.directory, &temporary, &self.directory, name)
                 .map_err(|error| self.wrong(name, error))
         });
@@ -278,6 +312,12 @@ impl Folder {
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|error| self.wrong("a file", error))?;
         rustix::fs::fsync(&file).map_err(|error| self.wrong("a file", error))?;
         Ok(file)
+    }
+
+    fn give(&self, file: &File, owner: Option<Owner>) -> Result<(), Error> {
+        let Some(Owner { uid, gid }) = owner else { return Ok(()) };
+        std::os::unix::fs::fchown(file, Some(uid), Some(gid))
+            .map_err(|error| self.refused("owner", &format!("{uid}:{gid} cannot be given a file: {error}")))
     }
 
     /// Opens a regular file for reading.
@@ -484,6 +524,15 @@ mod tests {
             scope.spawn(begins);
             scope.spawn(sweeps);
         });
+    }
+
+    #[test]
+    fn an_owner_is_two_numbers() {
+        assert_eq!("1000:100".parse(), Ok(Owner { uid: 1000, gid: 100 }));
+        for bad in ["", "1000", "1000:", ":1", "a:b", "+1:1", "-1:1", "1:1:1", "4294967295:1", "1:4294967296"]
+        {
+            assert!(bad.parse::<Owner>().is_err(), "{bad}");
+        }
     }
 
     #[test]

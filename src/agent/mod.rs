@@ -1,9 +1,10 @@
-//! The guest side: collects evidence, sends it, checks the answer, opens the keys and puts them on a memory file
-//! system.
+//! The guest side: collects evidence, sends it, checks the answer, opens the keys, puts them where the workload reads
+//! them, and renews the lease for as long as it is told to.
 //!
 //! Promise: nothing is delivered, and no GPU set ready, unless pinned roots vouch for the answer and the devices are
-//! still those that were attested; a denial counts only if the service signed it. Absent on purpose: parsing of
-//! evidence, and any verdict of the agent's own.
+//! still those that were attested; a denial counts only if the service signed it, and is never asked for twice. No key
+//! stands in an environment variable or a command line. Absent on purpose: parsing of evidence, and any verdict of the
+//! agent's own.
 
 pub mod check;
 pub mod client;
@@ -16,10 +17,15 @@ pub mod doctor;
 pub mod error;
 pub mod folder;
 pub mod instance;
+pub mod life;
 pub mod outcome;
 pub mod run;
+pub mod status;
 pub mod system;
+pub mod termination;
 pub mod url;
+pub mod watch;
+pub mod workload;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{Config, Origin, Overrides};

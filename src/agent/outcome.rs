@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::deliver::{PresentKey, Stand, Status};
 use super::error::{Error, Exit};
+use super::status::{PresentKey, Stand, Status};
 use crate::protocol::head::Operation;
 use crate::protocol::message::LeaseGrant;
 use crate::wire::ids::TenantId;
@@ -18,6 +19,11 @@ pub struct Delivered {
     /// The keys of this request; none after the end of a lease.
     pub keys: Vec<PresentKey>,
     pub lease: LeaseGrant,
+    /// When the request was made, by `Clock::elapsed`: the lease began no earlier.
+    pub asked: Duration,
+    /// For how long the service gave the lease: the difference of two times that it states, so that the guest's clock
+    /// does not matter.
+    pub lasts: Duration,
     pub folder: PathBuf,
 }
 
@@ -25,6 +31,8 @@ pub struct Delivered {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub tenant: TenantId,
+    /// When, by the service's clock.
+    pub at: UnixSeconds,
     /// The most telling.
     pub code: Code,
     pub reasons: Vec<Code>,
@@ -70,12 +78,12 @@ impl Outcome {
         self.code().map(Code::hint)
     }
 
-    /// Returns what the status file says, without the keys that lie in the folder.
-    pub fn status(&self, at: UnixSeconds, simulated: bool) -> Status {
-        let (status, reasons, lapses_at, lease) = match self {
+    /// Returns what the status file says, without what only the folder knows.
+    pub fn status(&self, at: UnixSeconds) -> Status {
+        let (state, reasons, lapses_at, lease) = match self {
             Self::Delivered(delivered) => {
                 let stand = match delivered.operation {
-                    Operation::Release | Operation::Renew => Stand::Delivered,
+                    Operation::Release | Operation::Renew => Stand::Ready,
                     Operation::End => Stand::Ended,
                 };
                 (stand, Vec::new(), None, Some(delivered.lease.clone()))
@@ -89,8 +97,8 @@ impl Outcome {
                 (stand, Vec::new(), None, None)
             }
         };
-        let (message, code) = (self.to_string(), self.code());
-        Status { status, at, message, code, reasons, lapses_at, lease, simulated, keys: Vec::new() }
+        let code = self.code();
+        Status { code, reasons, lapses_at, lease, ..Status::bare(state, at, &self.to_string(), false) }
     }
 }
 
@@ -98,7 +106,7 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Delivered(Delivered { operation, tenant, keys, lease, folder }) => match operation {
+            Self::Delivered(Delivered { operation, tenant, keys, lease, folder, .. }) => match operation {
                 Operation::Release | Operation::Renew => write!(
                     f,
                     "delivered: {} keys of tenant {tenant} to {}; lease {} ends at {}",
@@ -109,7 +117,7 @@ impl fmt::Display for Outcome {
                 ),
                 Operation::End => write!(f, "ended: lease {} of tenant {tenant}", lease.id),
             },
-            Self::Denied(Denial { tenant, code, reasons, lapses_at, fault }) => {
+            Self::Denied(Denial { tenant, at: _, code, reasons, lapses_at, fault }) => {
                 write!(f, "denied: {code}, {} (tenant {tenant}", code.meaning())?;
                 let others: Vec<_> =
                     reasons.iter().filter(|other| *other != code).map(|other| other.text()).collect();

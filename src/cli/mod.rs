@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 mod agent;
 #[cfg(feature = "server")]
 mod assemble;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "agent", feature = "server"))]
 mod audit;
 #[cfg(feature = "verifier")]
 mod catalogue;
@@ -45,6 +45,8 @@ mod operate;
 mod output;
 #[cfg(any(feature = "verifier", feature = "agent"))]
 mod print;
+#[cfg(any(feature = "agent", feature = "server"))]
+mod receipt;
 #[cfg(feature = "server")]
 mod remembered;
 #[cfg(feature = "server")]
@@ -67,6 +69,8 @@ pub enum Status {
     Usage,
     /// Undecided or unavailable: try again.
     Undecided,
+    /// That of a command that ran on this one's behalf, or of the agent: the same four where they are its own.
+    Of(u8),
 }
 
 impl From<Status> for ExitCode {
@@ -76,6 +80,7 @@ impl From<Status> for ExitCode {
             Status::Refused => Self::from(1),
             Status::Usage => Self::from(2),
             Status::Undecided => Self::from(3),
+            Status::Of(status) => Self::from(status),
         }
     }
 }
@@ -125,9 +130,9 @@ Exit status: 0 verified, granted or done; 1 refused, contraindicated or denied; 
 enum Command {
     /// Get this guest's keys: the side that runs inside the confidential VM.
     #[cfg(feature = "agent")]
-    Agent(agent::Agent),
-    /// Check the audit log without trusting the server.
-    #[cfg(feature = "server")]
+    Agent(Box<agent::Agent>),
+    /// Check the audit log, or a guest's receipt of it, without trusting the server.
+    #[cfg(any(feature = "agent", feature = "server"))]
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Show service classes, controls, residual risks and the support list.
@@ -189,7 +194,7 @@ pub fn run() -> ExitCode {
     let done = match arguments.command {
         #[cfg(feature = "agent")]
         Command::Agent(agent) => agent.run(),
-        #[cfg(feature = "server")]
+        #[cfg(any(feature = "agent", feature = "server"))]
         Command::Audit(audit) => audit.run(),
         #[cfg(feature = "verifier")]
         Command::Catalogue(show) => show.run(),

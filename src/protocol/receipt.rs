@@ -5,10 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::head::{self, RequestHead};
+use super::json;
 use super::message::Bytes;
 use super::role::{PinnedRoots, Role, RoleCertificate};
 use crate::wire::transcript::Transcript;
-use crate::wire::{Digest, UnixSeconds, crypto};
+use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 /// The deepest proof: a log of 2^64 entries.
 pub const PROOF_LEN_MAX: usize = 64;
@@ -205,15 +207,23 @@ impl Receipt {
         outcome: &str,
         ciphertexts: &Digest<32>,
     ) -> Result<Checkpoint, Error> {
+        let checkpoint = self.included(pins, now)?;
+        let part = guest_part(&self.guest_salt.0, challenge, head_hash, outcome, ciphertexts);
+        match self.leaf.guest == Some(part) {
+            true => Ok(checkpoint),
+            false => {
+                Err(Error::Receipt { what: "the entry is about another request or outcome".to_string() })
+            }
+        }
+    }
+
+    /// Checks that the pinned log holds the entry, whatever it is about.
+    fn included(&self, pins: &PinnedRoots, at: UnixSeconds) -> Result<Checkpoint, Error> {
         let wrong = |what: &str| Error::Receipt { what: what.to_string() };
-        let key = pins.certified(&self.log_key, Role::Log, now)?;
+        let key = pins.certified(&self.log_key, Role::Log, at)?;
         let checkpoint = Checkpoint::verified(&self.checkpoint, key)?;
         if checkpoint.origin != log_origin(pins) {
             return Err(wrong("the checkpoint is of another log"));
-        }
-        let part = guest_part(&self.guest_salt.0, challenge, head_hash, outcome, ciphertexts);
-        if self.leaf.guest != Some(part) {
-            return Err(wrong("the entry is about another request or outcome"));
         }
         if self.proof.len() > PROOF_LEN_MAX {
             return Err(wrong("the proof is too long"));
@@ -223,6 +233,88 @@ impl Receipt {
             return Err(wrong("the proof does not lead to the signed root"));
         }
         Ok(checkpoint)
+    }
+}
+
+/// A receipt as the guest keeps it: with what it takes to check it later, offline. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptReceipt {
+    schema: Schema,
+    /// The challenge of the request.
+    challenge: Bytes,
+    /// The request head, verbatim: whose keys were asked for, and by which instance.
+    head: Bytes,
+    /// `ciphertexts_digest` of the reply.
+    ciphertexts: Digest<32>,
+    receipt: Receipt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Schema {
+    #[serde(rename = "claviger.receipt/1")]
+    V1,
+}
+
+/// What a kept receipt proves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// What was asked for, as the guest asked.
+    pub head: RequestHead,
+    pub head_hash: Digest<48>,
+    pub checkpoint: Checkpoint,
+}
+
+impl KeptReceipt {
+    /// Keeps a receipt beside the request that it is about.
+    pub fn of(receipt: Receipt, challenge: &[u8], head: &[u8], ciphertexts: Digest<32>) -> Self {
+        let (challenge, head) = (Bytes(challenge.to_vec()), Bytes(head.to_vec()));
+        Self { schema: Schema::V1, challenge, head, ciphertexts, receipt }
+    }
+
+    /// Reads the file of an agent.
+    ///
+    /// Errors: `Json`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        json::parse("receipt", bytes, limits::AGENT_FILE_LEN_MAX)
+    }
+
+    /// Writes the file.
+    ///
+    /// Errors: `Json`, never for a receipt that was parsed.
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+        json::canonical("receipt", self)
+    }
+
+    /// Returns the receipt itself.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// Returns the challenge of the request.
+    pub fn challenge(&self) -> &[u8] {
+        &self.challenge.0
+    }
+
+    /// Checks, at any later time, that the pinned log holds the entry and that it is about this request.
+    ///
+    /// The log key must have been certified for the time of the entry: that its certificate has ended since takes
+    /// nothing away.
+    ///
+    /// Errors: those of `Receipt::check`; `Json` for a head that is none; `Receipt` for one that names other roots.
+    pub fn check(&self, pins: &PinnedRoots) -> Result<Proven, Error> {
+        let head = RequestHead::parse(&self.head.0)?;
+        let head_hash = head::head_hash(&self.head.0);
+        let leaf = &self.receipt.leaf;
+        let (challenge, kind) = (self.challenge(), leaf.kind.as_str());
+        let checkpoint =
+            self.receipt.check(pins, leaf.time, challenge, &head_hash, kind, &self.ciphertexts)?;
+        match head.service_root == pins.id() {
+            true => Ok(Proven { head, head_hash, checkpoint }),
+            false => {
+                Err(Error::Receipt { what: "the request names other roots than the pinned ones".to_string() })
+            }
+        }
     }
 }
 

@@ -99,6 +99,10 @@ pub const REPLY_LEN_MAX: usize = 2 * 1024 * 1024;
 pub const AGENT_FILE_LEN_MAX: usize = 256 * 1024;
 /// Certificates in the agent's file of TLS anchors. A company's bundle has a few.
 pub const AGENT_ANCHORS_MAX: usize = 64;
+/// Users that the agent's key socket serves beside its own.
+pub const AGENT_SOCKET_PEERS_MAX: usize = 64;
+/// Bytes of a container's termination message: Kubernetes keeps no more.
+pub const TERMINATION_MESSAGE_LEN_MAX: usize = 4096;
 /// Attempts after the first that an agent may be told to make: more is a loop.
 pub const AGENT_RETRIES_MAX: u32 = 100;
 /// Seconds that the agent waits between two attempts at most, whatever the service asks for.

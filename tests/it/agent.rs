@@ -3,6 +3,10 @@
 mod answers;
 mod devices;
 mod init_data;
+mod life;
+mod places;
+mod process;
+mod receipts;
 mod service;
 mod tdx;
 
@@ -13,9 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use claviger::agent::config::Conduct;
+use claviger::agent::deliver::{Life, Places};
 use claviger::agent::error::Exit;
+use claviger::agent::life::{Last, Task, live};
+use claviger::agent::run::Agent;
 use claviger::agent::system::Settings;
 use claviger::agent::url::ServiceUrl;
+use claviger::agent::workload::Leash;
 use claviger::agent::{
     self, Clock, Config, DeviceError, Devices, Error, Extension, Origin, Outcome, Overrides,
 };
@@ -34,15 +43,36 @@ use service::{LEASE, Request, Response, Server, Service, now, problem};
 const SECRET: &[u8] = b"the weights' key, 32 bytes long.";
 const OTHER: &[u8] = b"another key";
 
+type Hook = Box<dyn FnMut(Duration)>;
+
 /// A clock that stands still until somebody sleeps.
 struct TestClock {
     now: Cell<UnixSeconds>,
+    elapsed: Cell<Duration>,
     slept: RefCell<Vec<Duration>>,
+    /// When somebody tells the agent to end.
+    ends: Cell<Option<Duration>>,
+    /// Looks around while the agent sleeps, and is told the time since the start.
+    hook: RefCell<Option<Hook>>,
 }
 
 impl TestClock {
     fn new() -> Self {
-        Self { now: Cell::new(now()), slept: RefCell::new(Vec::new()) }
+        Self {
+            now: Cell::new(now()),
+            elapsed: Cell::default(),
+            slept: RefCell::default(),
+            ends: Cell::default(),
+            hook: RefCell::default(),
+        }
+    }
+
+    fn ends_after(&self, seconds: u64) {
+        self.ends.set(Some(Duration::from_secs(seconds)));
+    }
+
+    fn looks(&self, hook: impl FnMut(Duration) + 'static) {
+        *self.hook.borrow_mut() = Some(Box::new(hook));
     }
 }
 
@@ -51,9 +81,26 @@ impl Clock for TestClock {
         self.now.get()
     }
 
-    fn sleep(&self, duration: Duration) {
+    fn elapsed(&self) -> Duration {
+        self.elapsed.get()
+    }
+
+    fn sleep(&self, duration: Duration) -> Duration {
         self.slept.borrow_mut().push(duration);
-        self.now.set(self.now.get().plus(i64::try_from(duration.as_secs()).unwrap()));
+        let before = self.elapsed.get();
+        if let Some(hook) = self.hook.borrow_mut().as_mut() {
+            hook(before);
+        }
+        let whole = before + duration;
+        let after = self.ends.get().map_or(whole, |ends| whole.min(ends.max(before)));
+        self.elapsed.set(after);
+        let seconds = after.as_secs() - before.as_secs();
+        self.now.set(self.now.get().plus(i64::try_from(seconds).unwrap()));
+        whole - after
+    }
+
+    fn told_to_end(&self) -> bool {
+        self.ends.get().is_some_and(|ends| self.elapsed.get() >= ends)
     }
 }
 
@@ -106,6 +153,8 @@ impl<C: Cpu> Guest<C> {
             retries: 2,
             timeout_s: 20,
             save_bundle: None,
+            places: Places::default(),
+            conduct: Conduct::default(),
             init_data: None,
             devices: Settings::default(),
             danger_keys_on_disk: true,
@@ -118,6 +167,16 @@ impl<C: Cpu> Guest<C> {
     fn run(&mut self) -> Outcome {
         self.devices.restart();
         agent::run::run(&self.config, &mut self.devices, &self.clock)
+    }
+
+    fn live(&mut self, task: &Task) -> Last {
+        self.devices.restart();
+        live(&self.config, task, &mut self.devices, &self.clock, &Leash::default())
+    }
+
+    /// Renews and ends as a process of its own would.
+    fn agent(&mut self) -> Agent<'_, SimDevices<C>, TestClock> {
+        Agent::open(&self.config, Life::Stay, &mut self.devices, &self.clock).unwrap()
     }
 
     fn out(&self, name: &str) -> PathBuf {
@@ -175,7 +234,7 @@ fn nothing_comes_of(service: &Service, server: &Server) -> Code {
     assert_eq!(outcome.exit(), Exit::Undecided, "{outcome}");
     assert!(guest.has_no_keys() && !guest.was_set_ready(), "{outcome}");
     assert!(guest.read("receipt.json").is_none() && guest.read("attestation-result.jwt").is_none());
-    assert_eq!(guest.status()["status"], "undecided");
+    assert_eq!(guest.status()["state"], "undecided");
     outcome.code().unwrap()
 }
 
@@ -216,7 +275,7 @@ fn a_grant_is_delivered_as_closed_files() {
     let others = ["receipt.json", "attestation-result.jwt", "status.json"];
     assert_eq!(others.map(mode), [0o444; 3]);
     let status = guest.status();
-    assert_eq!(status["status"], "delivered");
+    assert_eq!(status["state"], "ready");
     assert_eq!(status["keys"][0]["file"], "models_llama");
     assert_eq!(status["lease"]["id"], LEASE.to_string());
     assert_eq!(status["simulated"], false);
@@ -369,16 +428,16 @@ fn a_renewal_is_of_its_lease_and_leaves_other_keys() {
     guest.config.retries = 0;
     // The workload runs by now.
     guest.devices.set_processes(1);
-    let renewed = agent::run::renew(&guest.config, &mut guest.devices, &guest.clock, LEASE, &[]);
+    let renewed = guest.agent().renew(LEASE, &[]);
     assert_eq!(renewed.exit(), Exit::Delivered, "{renewed}");
     assert_eq!(guest.read("models_llama").unwrap(), SECRET);
     let keys = ["data".parse().unwrap()];
-    let renewed = agent::run::renew(&guest.config, &mut guest.devices, &guest.clock, LEASE, &keys);
+    let renewed = guest.agent().renew(LEASE, &keys);
     assert_eq!(renewed.exit(), Exit::Delivered, "{renewed}");
     assert_eq!(guest.read("data").unwrap(), b"version 3");
     assert_eq!(guest.read("models_llama").unwrap(), SECRET);
     let other = LeaseId::new([3; 16]);
-    let refused = agent::run::renew(&guest.config, &mut guest.devices, &guest.clock, other, &keys);
+    let refused = guest.agent().renew(other, &keys);
     assert_eq!(refused.code(), Some(Code::AgentReplyNotAsked), "the reply is of another lease");
 }
 
@@ -399,11 +458,11 @@ fn an_end_carries_no_evidence_and_wipes_the_keys() {
     let mut guest = Guest::new(&service, &server);
     assert_eq!(guest.run().exit(), Exit::Delivered);
     guest.devices.restart();
-    let ended = agent::run::end(&guest.config, &mut guest.devices, &guest.clock, LEASE);
+    let ended = guest.agent().end(LEASE);
     assert_eq!(ended.exit(), Exit::Delivered, "{ended}");
     assert!(guest.has_no_keys() && guest.read("attestation-result.jwt").is_none());
     assert_eq!(guest.devices.calls, [Call::Ready(false)]);
-    assert_eq!(guest.status()["status"], "ended");
+    assert_eq!(guest.status()["state"], "ended");
 }
 
 #[test]
@@ -428,11 +487,14 @@ fn a_simulated_service_needs_its_flag_and_leaves_its_mark() {
 #[test]
 fn a_configuration_file_leads_to_the_exit_status() {
     let (service, server) = granting();
-    let mut guest = Guest::new(&service, &server);
+    let guest = Guest::new(&service, &server);
     let file = guest.scratch.0.join("agent.toml");
-    let run =
-        |devices: &mut SimDevices| agent::run::main_with(Origin::File(&file), &Overrides::default(), devices);
-    assert_eq!(run(&mut guest.devices), 2, "no file");
+    // Devices are not touched before the configuration is good.
+    let run = |devices: Option<SimDevices>| {
+        let open = |_: &Config| Ok(devices.unwrap());
+        agent::life::main_with(Origin::File(&file), &Overrides::default(), Task::Once, open)
+    };
+    assert_eq!(run(None), 2, "no file");
     let pins = guest.scratch.0.join("service.json");
     std::fs::write(&pins, serde_json::to_vec(&service.pins()).unwrap()).unwrap();
     let text = format!(
@@ -442,9 +504,9 @@ fn a_configuration_file_leads_to_the_exit_status() {
     );
     std::fs::write(&file, &text).unwrap();
     // One key is asked for and two come, whatever the system's clock says.
-    assert_eq!(run(&mut guest.devices), 3);
+    assert_eq!(run(Some(guest.devices)), 3);
     std::fs::write(&file, text.replace("http://", "http:")).unwrap();
-    assert_eq!(run(&mut guest.devices), 2);
+    assert_eq!(run(None), 2);
     for (len, good) in [(limits::AGENT_FILE_LEN_MAX, true), (limits::AGENT_FILE_LEN_MAX + 1, false)] {
         std::fs::write(&file, format!("{text}#{}", "x".repeat(len - text.len() - 1))).unwrap();
         assert_eq!(Config::load(&file, &Overrides::default()).is_ok(), good, "{len}");

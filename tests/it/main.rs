@@ -15,6 +15,7 @@ mod combined;
 mod custody;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod demo;
+mod deploy;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod ear;
 mod event_log;
@@ -72,6 +73,7 @@ mod tdx_oracle;
 mod tdx_recipe;
 #[cfg(feature = "sim")]
 mod tdx_simulated;
+mod tools;
 #[cfg(all(feature = "server", feature = "sim"))]
 mod trial;
 mod vectors;

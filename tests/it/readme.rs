@@ -37,15 +37,17 @@ fn every_command_and_option_of_the_readme_exists() {
     let commands = commands();
     assert!(commands.len() >= 15, "{commands:?}");
     for words in commands {
-        let has_second =
-            ["audit", "identity", "key", "measure", "policy", "verify"].contains(&words[0].as_str());
+        let has_second = ["audit", "identity", "key", "measure", "policy", "verify"]
+            .contains(&words[0].as_str())
+            || words[0] == "agent" && words.get(1).is_some_and(|word| !word.starts_with('-'));
         let mut help: Vec<&str> =
             words.iter().take(1 + usize::from(has_second)).map(String::as_str).collect();
         help.push("--help");
         let output = claviger(&help);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
         let page = said(&output);
-        for option in words.iter().filter(|word| word.starts_with("--")) {
+        let own = words.iter().take_while(|word| *word != "--");
+        for option in own.filter(|word| word.starts_with("--")) {
             assert!(
                 page.contains(&format!("{option} ")) || page.contains(&format!("{option}\n")),
                 "{words:?}: {option}"
@@ -65,6 +67,79 @@ fn commands_of_the_readme_that_need_nothing_run() {
     for words in alone {
         let output = claviger(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+    }
+}
+
+/// A word of an example, without what YAML and units put around it.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c| ['"', '[', ']', ','].contains(&c))
+}
+
+#[test]
+fn the_examples_of_a_unit_and_a_pod_call_the_agent_as_it_is() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let mut called = 0;
+    let units = ["claviger-agent.service", "claviger-keys.service", "model.example.service"];
+    for name in units.into_iter().chain(["pod.example.yaml", "pod.yaml"]) {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let called_in = |line: &&str| !line.trim_start().starts_with('#') && line.contains("agent");
+        for line in text.lines().filter(called_in) {
+            let words: Vec<&str> = line.split_whitespace().map(bare).collect();
+            let Some(at) = words.iter().position(|word| *word == "agent") else { continue };
+            let mut help = vec!["agent"];
+            help.extend(words.get(at + 1).filter(|word| !word.starts_with('-')));
+            help.push("--help");
+            let output = claviger(&help);
+            assert_eq!(output.status.code(), Some(0), "{line}");
+            let page = said(&output);
+            for option in words[at..].iter().take_while(|word| **word != "--").filter(|w| w.starts_with("--"))
+            {
+                assert!(
+                    page.contains(&format!("{option} ")) || page.contains(&format!("{option}\n")),
+                    "{line}"
+                );
+            }
+            called += 1;
+        }
+    }
+    assert_eq!(called, 8);
+}
+
+#[test]
+fn the_example_of_an_agent_s_configuration_is_read() {
+    let scratch = Scratch::new("readme-agent");
+    let place = |name: &str| scratch.path().join(name).to_str().unwrap().to_string();
+    let anchor = rcgen::generate_simple_self_signed(vec!["keys.example.com".to_string()]).unwrap();
+    std::fs::write(place("ca.pem"), anchor.cert.pem()).unwrap();
+    let pins = format!(
+        "{{\"mode\":\"real\",\"store\":\"{}\",\"roots\":[\"{}\",\"{}\"]}}",
+        "01".repeat(16),
+        "02".repeat(32),
+        "03".repeat(32)
+    );
+    std::fs::write(place("pins.json"), pins).unwrap();
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/agent.example.toml"));
+    let text = text.unwrap().replace("/etc/claviger/", &format!("{}/", scratch.path().display()));
+    // Also with what is left out in it.
+    let whole: Vec<&str> = text
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            // Init data are read, and are a guest's own.
+            Some(field) if field.starts_with("init_data") => line,
+            Some(field) if field.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ')) => field,
+            _ => line,
+        })
+        .collect();
+    let whole = whole.join("\n").replace("deliver = [\"files\"]", "deliver = [\"files\", \"socket\"]");
+    assert!(whole.lines().any(|line| line.starts_with("owner = ")), "{whole}");
+    for text in [text.as_str(), &whole] {
+        std::fs::write(place("agent.toml"), text).unwrap();
+        let read = claviger::agent::Config::load(
+            Path::new(&place("agent.toml")),
+            &claviger::agent::Overrides::default(),
+        );
+        assert!(read.is_ok(), "{}", read.unwrap_err());
     }
 }
 

@@ -11,6 +11,7 @@ mod leases;
 mod redeem;
 mod risk;
 mod rollback;
+mod stays;
 mod tdx;
 mod tdx_told;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{KEY, Stage, expected};
-use crate::agent::deliver::RESULT;
+use crate::agent::status::RESULT;
 use crate::agent::{Delivered, Denial, Outcome};
 use crate::cli::Failure;
 use crate::cli::print::print;

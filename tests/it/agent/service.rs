@@ -60,7 +60,8 @@ impl Service {
             store: self.store,
             public_key: key.public().to_vec(),
             not_before: now().plus(-100),
-            not_after: now().plus(1_000_000),
+            // Far off: the agent's real process goes by the system's clock.
+            not_after: now().plus(4_000_000_000),
             signature: Vec::new(),
         };
         certificate.signature = self.roots[1].sign(&certificate.signed()).to_vec();
@@ -139,13 +140,31 @@ impl Service {
         GrantReply { body, signature }
     }
 
+    /// A grant in order of a lease of so many seconds.
+    pub fn lease(
+        &self,
+        request: &Request,
+        outcome: &str,
+        keys: Vec<SealedKeyMessage>,
+        seconds: i64,
+    ) -> GrantReply {
+        let GrantReply { mut body, .. } = self.grant(request, outcome, keys);
+        body.lease.expires_at = now().plus(seconds);
+        self.signed(request, body)
+    }
+
     /// A signed denial in order.
     pub fn denial(&self, request: &Request, codes: &[Code]) -> Problem {
+        self.denial_until(request, codes, None)
+    }
+
+    /// A signed denial that tells when the lease in the way lapses.
+    pub fn denial_until(&self, request: &Request, codes: &[Code], lapses_at: Option<UnixSeconds>) -> Problem {
         let none = receipt::ciphertexts_digest(std::iter::empty());
         let body = DenialBody {
             code: codes[0],
             reasons: codes.iter().map(|code| Reason { code: *code }).collect(),
-            lapses_at: None,
+            lapses_at,
             receipt: self.receipt(request, "denied", &none),
         };
         let signature = self.signature(request, &body_bytes(&body).unwrap());
@@ -156,7 +175,7 @@ impl Service {
             code: body.code,
             reasons: body.reasons,
             retry_after_s: None,
-            lapses_at: None,
+            lapses_at: body.lapses_at,
             receipt: Some(body.receipt),
             signature: Some(signature),
         }

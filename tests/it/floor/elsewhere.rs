@@ -122,11 +122,14 @@ pub const BESIDE: &[Code] = &[
     StoreRowTampered,
     StoreUnavailable,
     // The agent's own.
+    AgentClockWrong,
     AgentDenialUnsigned,
     AgentDeviceUnavailable,
+    AgentLeaseLapsed,
     AgentNonceZero,
     AgentReplyMalformed,
     AgentServiceUnreachable,
+    AgentToldToEnd,
     FactsChanged,
 ];
 
