@@ -2,8 +2,9 @@
 // expect: E0451 Granted` are private
 
 use claviger::identity::Fresh;
+use claviger::policy::agent::AgentFixed;
 use claviger::policy::catalogue::Risk;
-use claviger::policy::document::{Binding, Grade, LeaseTerms, Selector};
+use claviger::policy::document::{Grade, LeaseTerms, Selector};
 use claviger::policy::{Granted, Reason, Support};
 use claviger::verify::{Claims, Verified};
 use claviger::wire::Digest;
@@ -13,7 +14,7 @@ pub struct Wish {
     policy: Digest<32>,
     selectors: Vec<Selector>,
     lease: LeaseTerms,
-    binding: Binding,
+    agent: AgentFixed,
     grade: Grade,
     support: Support,
     risks: Vec<Risk>,
@@ -21,6 +22,6 @@ pub struct Wish {
 }
 
 pub fn mint(wish: Wish) -> Granted {
-    let Wish { claims, policy, selectors, lease, binding, grade, support, risks, warnings } = wish;
-    Granted { claims, policy, selectors, lease, binding, grade, support, risks, warnings, approvals: 0 }
+    let Wish { claims, policy, selectors, lease, agent, grade, support, risks, warnings } = wish;
+    Granted { claims, policy, selectors, lease, agent, grade, support, risks, warnings, approvals: 0 }
 }

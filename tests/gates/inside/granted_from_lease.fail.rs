@@ -3,8 +3,9 @@
 // expect: E0451 Granted` are private
 
 use crate::identity::Fresh;
+use crate::policy::agent::AgentFixed;
 use crate::policy::catalogue::Risk;
-use crate::policy::document::{Binding, Grade, LeaseTerms, Selector};
+use crate::policy::document::{Grade, LeaseTerms, Selector};
 use crate::policy::{Granted, Reason, Support};
 use crate::verify::{Claims, Verified};
 use crate::wire::Digest;
@@ -14,7 +15,7 @@ pub struct Wish {
     policy: Digest<32>,
     selectors: Vec<Selector>,
     lease: LeaseTerms,
-    binding: Binding,
+    agent: AgentFixed,
     grade: Grade,
     support: Support,
     risks: Vec<Risk>,
@@ -22,6 +23,6 @@ pub struct Wish {
 }
 
 pub fn mint(wish: Wish) -> Granted {
-    let Wish { claims, policy, selectors, lease, binding, grade, support, risks, warnings } = wish;
-    Granted { claims, policy, selectors, lease, binding, grade, support, risks, warnings, approvals: 0 }
+    let Wish { claims, policy, selectors, lease, agent, grade, support, risks, warnings } = wish;
+    Granted { claims, policy, selectors, lease, agent, grade, support, risks, warnings, approvals: 0 }
 }
