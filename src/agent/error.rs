@@ -126,49 +126,18 @@ impl Error {
     /// Tells whether the same may go well at another time. An answer that the request itself cannot be served is not
     /// signed, so it is no denial, and yet the same request would get it again.
     pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Service { status, .. } => ![400, 404, 405, 413, 426].contains(status),
-            Self::Clock { .. }
-            | Self::Config { .. }
-            | Self::DenialUnsigned { .. }
-            | Self::Device(_)
-            | Self::FactsChanged { .. }
-            | Self::Folder { .. }
-            | Self::LeaseLapsed { .. }
-            | Self::NonceZero { .. }
-            | Self::NotAsked { .. }
-            | Self::Protocol(_)
-            | Self::Reply { .. }
-            | Self::SimulatedPins
-            | Self::Target { .. }
-            | Self::ToldToEnd
-            | Self::Unreachable { .. }
-            | Self::Url { .. }
-            | Self::Workload { .. } => self.exit() == Exit::Undecided,
-        }
+        let stays = match self {
+            Self::Service { status, .. } => [400, 404, 405, 413, 426].contains(status),
+            _ => false,
+        };
+        self.exit() == Exit::Undecided && !stays
     }
 
     /// Returns for how long the service asks to wait.
     pub fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Service { retry_after_s, .. } => *retry_after_s,
-            Self::Clock { .. }
-            | Self::Config { .. }
-            | Self::DenialUnsigned { .. }
-            | Self::Device(_)
-            | Self::FactsChanged { .. }
-            | Self::Folder { .. }
-            | Self::LeaseLapsed { .. }
-            | Self::NonceZero { .. }
-            | Self::NotAsked { .. }
-            | Self::Protocol(_)
-            | Self::Reply { .. }
-            | Self::SimulatedPins
-            | Self::Target { .. }
-            | Self::ToldToEnd
-            | Self::Unreachable { .. }
-            | Self::Url { .. }
-            | Self::Workload { .. } => None,
+            _ => None,
         }
     }
 }
