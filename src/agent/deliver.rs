@@ -1,8 +1,6 @@
 //! Delivery: keys to the places that the configuration names, and receipt, result and status beside them.
 
-use std::path::{Path, PathBuf};
-
-use serde::Deserialize;
+use std::path::Path;
 
 use super::check::Grant;
 use super::config::Config;
@@ -20,40 +18,16 @@ use crate::wire::{UnixSeconds, limits};
 
 pub mod descriptors;
 pub mod keyring;
+pub mod places;
 pub mod socket;
 
 use descriptors::Descriptors;
 use keyring::Keyring;
+use places::{Places, Target};
 use socket::Socket;
 
 const KEY_MODE: u32 = 0o400;
 const OTHER_MODE: u32 = 0o444;
-
-/// A place that keys can go to. Descriptors of a child are not configured: they come with the child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Target {
-    /// A file for each key, in `out_dir`.
-    Files,
-    /// A kernel keyring.
-    Keyring,
-    /// A Unix socket, while the agent stays.
-    Socket,
-}
-
-/// Where keys go, as it is configured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
-    /// `None` for the default: files, or nothing but descriptors where the agent starts a workload.
-    pub targets: Option<Vec<Target>>,
-    /// Who owns the files of keys, and the socket.
-    pub owner: Option<Owner>,
-    /// In place of `keys.sock` in `out_dir`.
-    pub socket: Option<PathBuf>,
-    /// Users that the socket serves beside root, the agent's and the owner's.
-    pub socket_peers: Vec<u32>,
-    pub keyring: Keyring,
-}
 
 /// How long the agent lives, which decides about places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

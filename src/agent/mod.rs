@@ -15,6 +15,7 @@ pub mod deliver;
 pub mod devices;
 pub mod doctor;
 pub mod error;
+pub mod file;
 pub mod folder;
 pub mod instance;
 pub mod life;

@@ -1,14 +1,13 @@
 //! The status file: where the agent stands, for probes and people. Holds no secret.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::deliver::keyring::{Keyring, PREFIX};
 use super::error::{Error, Exit};
+use super::file::bounded;
 use crate::protocol::json;
 use crate::protocol::message::LeaseGrant;
 use crate::wire::ids::KeyId;
@@ -114,14 +113,11 @@ impl Status {
     pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(STATUS);
         let wrong = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        let bytes = match bounded(&path, limits::AGENT_FILE_LEN_MAX) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(wrong(error.to_string())),
         };
-        let mut bytes = Vec::new();
-        let bound = u64::try_from(limits::AGENT_FILE_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        file.take(bound).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
         json::parse("status", &bytes, limits::AGENT_FILE_LEN_MAX)
             .map(Some)
             .map_err(|error| wrong(error.to_string()))

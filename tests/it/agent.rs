@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claviger::agent::config::Conduct;
-use claviger::agent::deliver::{Life, Places};
+use claviger::agent::deliver::Life;
+use claviger::agent::deliver::places::Places;
 use claviger::agent::error::Exit;
 use claviger::agent::life::{Last, Task, live};
 use claviger::agent::run::Agent;

@@ -1,10 +1,11 @@
 //! Reading the kernel's files: whole, within a bound, and with the error that says what is missing.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use crate::agent::devices::{DeviceError, Interface};
+use crate::agent::file::bounded;
 
 /// Reads a file of at most so many bytes.
 ///
@@ -25,15 +26,6 @@ pub fn read_if_there(
         Err(error) if is_missing(&error) => Ok(None),
         read => within(interface, path, len_max, read).map(Some),
     }
-}
-
-/// Reads a file, and one byte more than may be there, so that too much shows.
-///
-/// Errors: the system's.
-pub fn bounded(path: &Path, len_max: usize) -> std::io::Result<Vec<u8>> {
-    let bound = u64::try_from(len_max).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bound).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 fn within(

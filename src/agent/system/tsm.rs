@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{certificates, files};
 use crate::agent::devices::{DeviceError, Interface, ReportInterface};
+use crate::agent::file;
 use crate::protocol::message::{Bytes, CpuEvidence, CpuKind};
 use crate::wire::{crypto, limits};
 
@@ -120,7 +121,7 @@ impl Request {
     /// Reads a blob; empty if the provider gives none, `None` if the kernel says that the request changed meanwhile.
     fn blob(&self, name: &str) -> Result<Option<Vec<u8>>, DeviceError> {
         let path = self.folder.join(name);
-        match files::bounded(&path, limits::TSM_BLOB_LEN_MAX) {
+        match file::bounded(&path, limits::TSM_BLOB_LEN_MAX) {
             Ok(blob) if blob.len() > limits::TSM_BLOB_LEN_MAX => {
                 Err(failed(format!("{name}: more than {} bytes", limits::TSM_BLOB_LEN_MAX)))
             }

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 
-use claviger::agent::deliver::Target;
 use claviger::agent::deliver::keyring::Keyring;
+use claviger::agent::deliver::places::Target;
 use claviger::agent::folder::Owner;
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
 

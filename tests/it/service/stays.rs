@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use claviger::agent::config::{Conduct, OnDenied};
-use claviger::agent::deliver::Places;
+use claviger::agent::deliver::places::Places;
 use claviger::agent::error::Exit;
 use claviger::agent::life::{Last, Task, live};
 use claviger::agent::system::Settings;
