@@ -15,22 +15,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "whole.h"
+
 #define UNKNOWN_ERROR 999
 
 typedef void *device_t;
-
-static int whole(int fd, void *to, size_t len, int reads)
-{
-    char *at = to;
-    while (len > 0) {
-        ssize_t done = reads ? read(fd, at, len) : send(fd, at, len, MSG_NOSIGNAL);
-        if (done <= 0)
-            return 0;
-        at += done;
-        len -= (size_t)done;
-    }
-    return 1;
-}
 
 static int connected(void)
 {

@@ -24,6 +24,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "whole.h"
+
 #define GET_REPORT 0xc0205300ul
 #define GET_EXT_REPORT 0xc0205302ul
 
@@ -58,19 +60,6 @@ static const char *moved(const char *path, char *to, size_t room)
         return path;
     snprintf(to, room, "%s/tree%s", folder(), path);
     return to;
-}
-
-static int whole(int fd, void *to, size_t len, int reads)
-{
-    char *at = to;
-    while (len > 0) {
-        ssize_t done = reads ? read(fd, at, len) : send(fd, at, len, MSG_NOSIGNAL);
-        if (done <= 0)
-            return 0;
-        at += done;
-        len -= (size_t)done;
-    }
-    return 1;
 }
 
 /* Returns the connection after a good answer, else -1 with errno. */

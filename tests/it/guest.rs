@@ -4,6 +4,7 @@
 //!
 //! Both libraries stand in `tests/guest`, know nothing, and ask the test for every answer.
 
+mod answers;
 mod doctor;
 mod kernel;
 mod library;
@@ -37,10 +38,12 @@ fn now() -> UnixSeconds {
     UnixSeconds::new(i64::try_from(since.as_secs()).unwrap()).unwrap()
 }
 
-/// Builds a library of `tests/guest`, once for each text of its source.
+/// Builds a library of `tests/guest`, once for each text of its sources.
 fn built(source: &str, flags: &[&str]) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest").join(source);
-    let digest = crypto::sha256(&[&fs::read(&path).unwrap(), flags.concat().as_bytes()]);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest");
+    let path = sources.join(source);
+    let [own, both] = [&path, &sources.join("whole.h")].map(|file| fs::read(file).unwrap());
+    let digest = crypto::sha256(&[&own, &both, flags.concat().as_bytes()]);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let library = folder.join(format!("{source}-{}.so", &digest.to_string()[..16]));
     if !library.exists() {

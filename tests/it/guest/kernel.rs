@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use claviger::sim::intel::RuntimeEvent;
 use claviger::sim::{Cpu as _, SnpGuest, TdxGuest};
+
+use super::answers::Answers;
 
 pub const REPORTS: &str = "/sys/kernel/config/tsm/report";
 pub const SEV_GUEST: &str = "/dev/sev-guest";
@@ -205,43 +205,20 @@ impl State {
     }
 }
 
-/// The thread that answers for the kernel.
+/// What answers for the kernel.
 pub struct Kernel {
     pub state: Arc<Mutex<State>>,
-    socket: PathBuf,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _answers: Answers,
 }
 
 impl Kernel {
     pub fn new(folder: &Path, state: State) -> Self {
-        let socket = folder.join("kernel.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
         let state = Arc::new(Mutex::new(state));
         let own = Arc::clone(&state);
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut hanging = Vec::new();
-            for stream in listener.incoming() {
-                if ended.load(Ordering::SeqCst) {
-                    return;
-                }
-                answered(stream.unwrap(), &own, &mut hanging);
-            }
+        let answers = Answers::new(folder.join("kernel.sock"), move |stream, hanging| {
+            answered(stream, &own, hanging);
         });
-        Self { state, socket, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        drop(UnixStream::connect(&self.socket));
-        let ended = self.thread.take().unwrap().join();
-        if !std::thread::panicking() {
-            ended.unwrap();
-        }
+        Self { state, _answers: answers }
     }
 }
 

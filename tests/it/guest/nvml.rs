@@ -1,13 +1,13 @@
 //! What stands behind the library in the place of NVML: the state of a driver and its GPUs, and the bytes of `nvml.h`.
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use claviger::sim::MachineGpu;
+
+use super::answers::Answers;
 
 pub const NOT_SUPPORTED: u32 = 3;
 pub const NOT_FOUND: u32 = 6;
@@ -260,13 +260,11 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// The library in a folder of the test's own, and the thread that answers it.
+/// The library in a folder of the test's own, and what answers it.
 pub struct Library {
     pub path: PathBuf,
     pub state: Arc<Mutex<State>>,
-    socket: PathBuf,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _answers: Answers,
 }
 
 impl Library {
@@ -274,44 +272,22 @@ impl Library {
     pub fn new(built: &Path, folder: &Path, state: State) -> Self {
         let path = folder.join("nvml.so");
         std::fs::copy(built, &path).unwrap();
-        let socket = folder.join("nvml.so.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
         let state = Arc::new(Mutex::new(state));
         let own = Arc::clone(&state);
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut hanging = Vec::new();
-            for stream in listener.incoming() {
-                if ended.load(Ordering::SeqCst) {
-                    return;
+        let answers = Answers::new(folder.join("nvml.so.sock"), move |mut stream, hanging| {
+            let Some((call, input)) = asked(&mut stream) else { return };
+            let answered = own.lock().unwrap().answer(&call, &input);
+            match answered {
+                Some((status, output)) => {
+                    let len = u32::try_from(output.len()).unwrap();
+                    let all = [&status.to_le_bytes()[..], &len.to_le_bytes(), &output].concat();
+                    // Whoever asked may have been ended meanwhile.
+                    stream.write_all(&all).ok();
                 }
-                let mut stream = stream.unwrap();
-                let Some((call, input)) = asked(&mut stream) else { continue };
-                let answered = own.lock().unwrap().answer(&call, &input);
-                match answered {
-                    Some((status, output)) => {
-                        let len = u32::try_from(output.len()).unwrap();
-                        let all = [&status.to_le_bytes()[..], &len.to_le_bytes(), &output].concat();
-                        // Whoever asked may have been ended meanwhile.
-                        stream.write_all(&all).ok();
-                    }
-                    None => hanging.push(stream),
-                }
+                None => hanging.push(stream),
             }
         });
-        Self { path, state, socket, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        drop(UnixStream::connect(&self.socket));
-        let ended = self.thread.take().unwrap().join();
-        if !std::thread::panicking() {
-            ended.unwrap();
-        }
+        Self { path, state, _answers: answers }
     }
 }
 
