@@ -25,8 +25,9 @@ pub fn report_data(
     devices(transcript, gpus).field(crypto::sha384(&[facts]).bytes()).sha512()
 }
 
-/// Computes what a guest with runtime registers records of its GPUs in one of them before its quote: the payload of that
-/// event. It covers the certificate chains, and with them the keys that sign the reports, in the order of the request.
+/// Computes what a guest with runtime registers records of its GPUs in one of them before its quote: the payload of
+/// that event. It covers the certificate chains, and with them the keys that sign the reports, in the order of the
+/// request.
 ///
 /// A GPU's chain is the same in every answer until it is reset, so that one record stands for all requests of a boot:
 /// one for each report would fill the log of a guest that renews for weeks. The reports are in the report data.
