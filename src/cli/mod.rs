@@ -13,6 +13,8 @@ mod agent;
 mod assemble;
 #[cfg(any(feature = "agent", feature = "server"))]
 mod audit;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod bench;
 #[cfg(feature = "verifier")]
 mod catalogue;
 #[cfg(feature = "server")]
@@ -137,6 +139,10 @@ enum Command {
     #[cfg(any(feature = "agent", feature = "server"))]
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Measure what the judgement of evidence costs on this machine.
+    #[cfg(all(feature = "server", feature = "sim"))]
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Show service classes, controls, residual risks and the support list.
     #[cfg(feature = "verifier")]
     Catalogue(catalogue::Show),
@@ -198,6 +204,8 @@ pub fn run() -> ExitCode {
         Command::Agent(agent) => agent.run(),
         #[cfg(any(feature = "agent", feature = "server"))]
         Command::Audit(audit) => audit.run(),
+        #[cfg(all(feature = "server", feature = "sim"))]
+        Command::Bench(bench) => bench.run(),
         #[cfg(feature = "verifier")]
         Command::Catalogue(show) => show.run(),
         #[cfg(all(feature = "server", feature = "sim"))]

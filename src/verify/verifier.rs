@@ -25,6 +25,11 @@ impl Verifier {
         collateral::reached(&self.roots.intel, &self.warm, &given.intel, now)
     }
 
+    /// Returns which signatures were good.
+    pub fn warm(&self) -> &Warm {
+        &self.warm
+    }
+
     /// Returns the anchors.
     pub fn roots(&self) -> &Roots {
         &self.roots

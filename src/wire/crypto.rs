@@ -61,6 +61,18 @@ pub struct Verifications {
     pub ed25519: u64,
 }
 
+impl Verifications {
+    /// Returns how many came since an earlier count of the same thread.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            ecdsa_p384: self.ecdsa_p384.saturating_sub(earlier.ecdsa_p384),
+            ecdsa_p256: self.ecdsa_p256.saturating_sub(earlier.ecdsa_p256),
+            rsa_pss: self.rsa_pss.saturating_sub(earlier.rsa_pss),
+            ed25519: self.ed25519.saturating_sub(earlier.ed25519),
+        }
+    }
+}
+
 thread_local! {
     static VERIFICATIONS: Cell<Verifications> = const {
         Cell::new(Verifications { ecdsa_p384: 0, ecdsa_p256: 0, rsa_pss: 0, ed25519: 0 })

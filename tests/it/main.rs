@@ -6,6 +6,8 @@
 mod agent;
 #[cfg(feature = "sim")]
 mod attacks;
+#[cfg(all(feature = "server", feature = "sim"))]
+mod bench;
 #[cfg(feature = "sim")]
 mod bundle;
 #[cfg(feature = "sim")]
