@@ -1,7 +1,7 @@
 //! `claviger bench`: what the judgement of evidence costs on this machine, as ratios to the signatures in it.
 //!
-//! Evidence is minted by simulated vendors, so that no file is needed; its forms are the real ones. Rounds of all rows are
-//! interleaved, so that a busy machine slows all of them alike, and the median of each row is taken.
+//! Evidence is minted by simulated vendors, so that no file is needed; its forms are the real ones. Rounds of all
+//! rows are interleaved, so that a busy machine slows all of them alike, and the median of each row is taken.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
