@@ -270,9 +270,9 @@ fn protected(library: &Library, device: Device, confidential: Switch) -> Result<
 }
 
 /// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients
-/// of it. The agent's own is none: it asks the driver, and computes nothing.
+/// of it. None is taken for the agent, which asks the driver and computes nothing: its own number in the list is that of
+/// a process in another PID namespace.
 fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
-    let own = std::process::id();
     let mut known = BTreeSet::new();
     // A process of another PID namespace has the number 0: any number of them may be behind it.
     let mut others: u32 = 0;
@@ -281,7 +281,7 @@ fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
         match running {
             Running::Listed(list) => {
                 others = others.saturating_add(list.iter().map(|pid| u32::from(*pid == 0)).sum());
-                known.extend(list.into_iter().filter(|pid| *pid != 0 && *pid != own));
+                known.extend(list.into_iter().filter(|pid| *pid != 0));
             }
             Running::Many(count) => others = others.saturating_add(count),
         }

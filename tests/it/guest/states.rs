@@ -133,6 +133,8 @@ fn a_gpu_that_is_on_no_bus_is_refused() {
 fn a_process_on_the_gpu_is_refused() {
     let codes = &["gpu_process_present"];
     denied("process", |nvml| nvml.gpu().compute = vec![4242], codes);
+    // The agent itself has no context, so that its own number is another one's: of another PID namespace.
+    denied("process-own", |nvml| nvml.gpu().compute = vec![std::process::id()], codes);
     denied("process-mps", |nvml| nvml.gpu().mps = vec![4242], codes);
     denied("process-many", |nvml| nvml.gpu().compute = (1..400).collect(), codes);
 }
