@@ -110,6 +110,11 @@ impl<'a, D: Devices, C: Clock> Agent<'a, D, C> {
     /// for each time that the service told and within `wait_lease_s`: another guest's lease that lapses.
     pub fn release(&mut self) -> Outcome {
         let left = self.delivery.earlier().map(|lease| lease.expires_at);
+        // What an earlier run left in the status says nothing of this one.
+        let begun = Status::bare(Stand::Starting, self.clock.now(), "keys are being asked for", false);
+        if let Err(error) = self.delivery.tell(begun) {
+            return Outcome::Stopped { error, attempts: 0 };
+        }
         let outcome = match self.resume() {
             Some(outcome) => outcome,
             None => self.anew(),

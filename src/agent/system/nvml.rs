@@ -70,11 +70,26 @@ impl Nvml {
         })
     }
 
-    /// Lets the GPUs accept work, or not.
+    /// Lets the GPUs accept work, or not. What is so already is left so: once it was told that they do not, the driver
+    /// takes no word about it any more.
     ///
-    /// Errors: `Absent`, `Failed`.
+    /// Errors: `Absent`, `Failed`; `Spent` if they can be set ready no more.
     pub fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError> {
-        self.with(|library| library.set_ready(u32::from(ready)))
+        let wanted = u32::from(ready);
+        let taken = self.with(|library| match library.ready() == Ok(wanted) {
+            true => Ok(true),
+            false => match library.set_ready(wanted) {
+                Err(Fault::Status { status: ffi::INVALID_ARGUMENT, .. }) if ready => Ok(false),
+                set => set.map(|()| true),
+            },
+        })?;
+        match taken {
+            true => Ok(()),
+            false => {
+                let what = "ready was taken back before; restart the guest".to_string();
+                Err(DeviceError::Spent { interface: Interface::Nvml, what })
+            }
+        }
     }
 
     fn with<R>(&mut self, ask: impl FnOnce(&Library) -> Result<R, Fault>) -> Result<R, DeviceError> {

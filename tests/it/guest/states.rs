@@ -133,8 +133,6 @@ fn a_gpu_that_is_on_no_bus_is_refused() {
 fn a_process_on_the_gpu_is_refused() {
     let codes = &["gpu_process_present"];
     denied("process", |nvml| nvml.gpu().compute = vec![4242], codes);
-    // The agent itself has no context, so that its own number is another one's: of another PID namespace.
-    denied("process-own", |nvml| nvml.gpu().compute = vec![std::process::id()], codes);
     denied("process-mps", |nvml| nvml.gpu().mps = vec![4242], codes);
     denied("process-many", |nvml| nvml.gpu().compute = (1..400).collect(), codes);
 }
@@ -251,4 +249,25 @@ fn a_guest_without_the_library_says_so() {
     let guest = Guest::snp("no-library");
     fs::remove_file(&guest.library.path).unwrap();
     guest.run().stopped(UNAVAILABLE, &["NVML is not there"]);
+}
+
+/// As the driver has it: the state is one of the system, and whoever takes it back takes it for good.
+#[test]
+fn gpus_that_were_set_not_ready_are_not_asked_for_in_vain() {
+    const SET: &str = "nvmlSystemSetConfComputeGpusReadyState";
+    let guest = Guest::snp("ready-spent");
+    guest.nvml().spent = true;
+    let ran = guest.run();
+    assert_eq!(ran.output.status.code(), Some(2), "{ran:?}");
+    assert_eq!((ran.status()["code"].as_str(), ran.key()), (Some("agent_device_unavailable"), None));
+    assert!(ran.said().contains("restart the guest"), "{ran:?}");
+    assert_eq!(guest.stage.count("released"), 1, "no release is asked for again");
+    let guest = Guest::snp("ready-off");
+    guest.nvml().gpu().mig = (1, 1);
+    guest.run().denied(&["gpu_mig_enabled", "gpu_mig_pending"]);
+    assert_eq!(guest.nvml().called(SET), 0, "GPUs that are not ready are not set so for good");
+    guest.nvml().gpu().mig = (0, 0);
+    guest.run().delivered();
+    guest.run().delivered();
+    assert_eq!(guest.nvml().called(SET), 1);
 }
