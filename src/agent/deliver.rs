@@ -100,13 +100,7 @@ impl Delivery {
         let folder = Folder::open(path, Access::Shared, config.danger_keys_on_disk)?;
         let held = folder.lock()?;
         folder.sweep()?;
-        let Manifest { keys: present, lease } = match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
-            Some(status) => Manifest::parse(status.expose_secret()).map_err(|what| Error::Folder {
-                path: foreign(&path.to_string_lossy()),
-                what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
-            })?,
-            None => Manifest { keys: Vec::new(), lease: None },
-        };
+        let Manifest { keys: present, lease } = manifest(&folder)?;
         drop(held);
         let simulated = config.pins.mode == Mode::Simulated;
         // What was in the memory of an earlier agent is gone with it.
@@ -282,6 +276,19 @@ impl Delivery {
 
     fn write_receipt(&self, receipt: &KeptReceipt) -> Result<(), Error> {
         self.folder.write(RECEIPT, OTHER_MODE, &receipt.bytes()?)
+    }
+}
+
+/// Reads which keys an earlier run left in the folder.
+///
+/// Errors: `Folder`, also for a status file that no agent wrote.
+pub fn manifest(folder: &Folder) -> Result<Manifest, Error> {
+    match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
+        Some(status) => Manifest::parse(status.expose_secret()).map_err(|what| Error::Folder {
+            path: foreign(&folder.path().to_string_lossy()),
+            what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
+        }),
+        None => Ok(Manifest { keys: Vec::new(), lease: None }),
     }
 }
 

@@ -22,6 +22,7 @@ const TEMPORARY: &str = ".claviger-";
 /// File systems that live in memory. Source: linux/magic.h, TMPFS_MAGIC and RAMFS_MAGIC.
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 const ZEROS: [u8; 4096] = [0; 4096];
+const ROOT: u32 = 0;
 /// Bits of a mode by which everybody reads: such a file holds no secret.
 const ALL_READ: u32 = 0o004;
 /// How long the lock of a folder that others may open is waited for: whoever can open it can hold it for ever.
@@ -85,7 +86,7 @@ impl Folder {
     /// Opens a folder, and makes it if only its last part is missing.
     ///
     /// Errors: `Folder` if the path is a link or no folder, is not on tmpfs or ramfs (unless `allow_disk`), cannot be
-    /// written, or, for `Private`, is open to others or of another user.
+    /// written, is of another user than the agent's (for `Shared` also root), or, for `Private`, is open to others.
     pub fn open(path: &Path, access: Access, allow_disk: bool) -> Result<Self, Error> {
         let at = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
         let mode = match access {
@@ -299,9 +300,19 @@ impl Folder {
         }
     }
 
-    /// Refuses a private folder that is not of the user whose file was made, or open to others.
+    /// Refuses a private folder that is not of the user whose file was made, or open to others; and a shared one of a
+    /// user who is neither that one nor root, and could replace every key that lies in it.
     fn own(&self, made: &Stat) -> Result<(), Error> {
         let own = rustix::fs::fstat(&self.directory).map_err(|error| self.wrong("its mode", error))?;
+        if self.access == Access::Shared && own.st_uid != made.st_uid && own.st_uid != ROOT {
+            return Err(Error::Folder {
+                path: foreign(&self.path.to_string_lossy()),
+                what: format!(
+                    "expected a folder of root or of the agent's own user {}; it is of user {}",
+                    made.st_uid, own.st_uid
+                ),
+            });
+        }
         if self.access == Access::Private && (own.st_mode & 0o077 != 0 || own.st_uid != made.st_uid) {
             return Err(Error::Folder {
                 path: foreign(&self.path.to_string_lossy()),
@@ -528,6 +539,24 @@ mod tests {
         assert!(folder.read("key", 10).is_err());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
         assert!(matches!(Folder::open(&path, Access::Private, true), Err(Error::Folder { .. })));
+    }
+
+    /// Such as one that somebody made beforehand in `/dev/shm`.
+    #[test]
+    fn a_folder_of_somebody_else_holds_no_keys() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: only root gives folders away");
+            return;
+        }
+        let scratch = Scratch::new(&disk());
+        let path = scratch.0.join("out");
+        std::fs::create_dir(&path).unwrap();
+        assert!(Folder::open(&path, Access::Shared, true).is_ok());
+        std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+        let refused = Folder::open(&path, Access::Shared, true).unwrap_err();
+        assert!(refused.to_string().contains("of user 12345"), "{refused}");
+        assert_eq!(Folder::look(&path, Access::Shared, true).map(|_| ()), Err(refused));
+        assert!(Folder::open(&path, Access::Private, true).is_err());
     }
 
     #[test]

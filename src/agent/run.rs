@@ -37,8 +37,9 @@ const BRIEF_S: u32 = 10;
 /// Seconds by which the guest's clock and the end of a challenge are apart at most, if the clocks agree: a challenge
 /// lives for two minutes.
 pub(super) const APART_S_MAX: i64 = 600;
-/// What a lease that is taken up is denied with if it lapsed, or was another instance's: then a release follows.
-const OVER: [Code; 2] = [Code::LeaseEnded, Code::LeaseUnknown];
+/// What a lease that is taken up is denied with if it lapsed, was another instance's, or is of other devices or another
+/// tenant than those of now: then a release follows.
+const OVER: [Code; 3] = [Code::LeaseEnded, Code::LeaseOtherDevices, Code::LeaseUnknown];
 /// Milliseconds that are waited beyond the end of a lease that was in the way, and for as long again at most.
 const BEYOND_MS: u64 = 1_500;
 

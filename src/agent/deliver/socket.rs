@@ -51,13 +51,8 @@ impl Socket {
     /// Errors: `Target`.
     pub fn bind(path: &Path, owner: Option<Owner>, peers: &[u32]) -> Result<Self, Error> {
         let wrong = |error: std::io::Error| refused(path, &error);
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path).map_err(wrong)?,
-            Ok(_) => {
-                let taken = std::io::Error::other("something that is no socket has its name");
-                return Err(wrong(taken));
-            }
-            Err(_) => {}
+        if is_left(path)? {
+            std::fs::remove_file(path).map_err(wrong)?;
         }
         let listener = UnixListener::bind(path).map_err(wrong)?;
         let mode = if peers.is_empty() { 0o600 } else { 0o666 };
@@ -107,6 +102,17 @@ impl Drop for Socket {
 
 fn refused(path: &Path, error: &std::io::Error) -> Error {
     Error::Target { target: TARGET, what: format!("{}: {error}", path.display()) }
+}
+
+/// Tells whether an earlier agent's socket has the name.
+///
+/// Errors: `Target` if something else has it.
+pub fn is_left(path: &Path) -> Result<bool, Error> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(refused(path, &std::io::Error::other("something that is no socket has its name"))),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Gives the socket mode and owner, and returns its device and inode.

@@ -348,13 +348,15 @@ fn a_lease_that_lapsed_while_nobody_renewed_takes_the_keys_at_the_next_start_tha
 /// A driver that was told so once takes no ready state any more, until it starts anew.
 #[test]
 fn gpus_are_not_set_unready_between_a_lease_that_is_over_and_the_release_that_follows() {
-    let (service, server) =
-        renewing(|service, request| Response::json(403, &service.denial(request, &[Code::LeaseEnded])));
-    let mut guest = Guest::new(&service, &server);
-    assert_eq!(guest.run().exit(), Exit::Delivered);
-    assert_eq!(guest.run().exit(), Exit::Delivered);
-    assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (2, 1));
-    assert_eq!(guest.devices.calls.iter().filter(|call| **call == Call::Ready(false)).count(), 0);
+    for code in [Code::LeaseEnded, Code::LeaseOtherDevices, Code::LeaseUnknown] {
+        let (service, server) =
+            renewing(move |service, request| Response::json(403, &service.denial(request, &[code])));
+        let mut guest = Guest::new(&service, &server);
+        assert_eq!(guest.run().exit(), Exit::Delivered);
+        assert_eq!(guest.run().exit(), Exit::Delivered, "{code}");
+        assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (2, 1));
+        assert!(!guest.devices.calls.contains(&Call::Ready(false)), "{code}");
+    }
 }
 
 #[test]
