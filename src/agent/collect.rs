@@ -1,5 +1,5 @@
-//! From a challenge to the signed request, in the order of the protocol: boot log, head, facts, GPU evidence, its
-//! record in a runtime register, CPU evidence that commits to all of it, facts again.
+//! From a challenge to the signed request, in the order of the protocol: boot log, head, facts, GPU evidence, the
+//! GPUs' record in a runtime register, CPU evidence that commits to all of it, facts again.
 
 use super::devices::{DeviceError, Devices, Interface};
 use super::error::Error;
@@ -9,7 +9,7 @@ use crate::protocol::head::{self, Operation, RequestHead};
 use crate::protocol::message::{AttestRequest, Bytes, ChallengeReply, Evidence, GpuEvidence};
 use crate::protocol::receipt::{KeptReceipt, Receipt};
 use crate::protocol::{json, transcript};
-use crate::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use crate::wire::runtime_event::GPU_EVENT;
 use crate::wire::{Digest, UnixSeconds, crypto, limits};
 
 /// Where the nonce stands in what a GPU signs: after the four bytes of the SPDM request's header.
@@ -120,9 +120,9 @@ pub fn collect(
     }
     gpus.iter().try_for_each(fresh)?;
     let report_data = transcript::report_data(nonce, &asked.head_hash, &gpus, &facts_bytes);
-    // Before the quote, which signs the register: so measured software tells which GPU evidence it collected. Whether
-    // it could is seen from the log.
-    devices.record(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes())?;
+    // Before the quote, which signs the register: so measured software tells which GPUs it asked. Whether it could is
+    // seen from the log.
+    devices.record(GPU_EVENT, transcript::gpu_chains(&gpus).bytes())?;
     let mut cpu = devices.cpu_evidence(report_data.bytes())?;
     cpu.event_log = asked.event_log.clone().map(Bytes);
     cpu.init_data = asked.init_data.clone().map(Bytes);

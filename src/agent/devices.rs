@@ -31,7 +31,8 @@ pub trait Devices {
     fn event_log(&mut self) -> Result<Option<Vec<u8>>, DeviceError>;
 
     /// Extends RTMR3 by an event (`wire::runtime_event`) and adds it to the runtime log, both or neither: an event that
-    /// was extended and is not logged makes every later log false, until the guest starts anew.
+    /// was extended and is not logged makes every later log false, until the guest starts anew. An event that stands
+    /// there already is left as it is.
     ///
     /// Errors: `DeviceError`; never for a guest that has no such register, may not extend it, or whose log is full:
     /// that is `Unable`, and then nothing was done.

@@ -1,7 +1,5 @@
 //! Files as people have them: binary, PEM, hex or base64, told apart by content.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -9,7 +7,7 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use super::Failure;
+use super::{Failure, read};
 use crate::endorse::pem;
 use crate::wire::limits;
 
@@ -17,16 +15,7 @@ use crate::wire::limits;
 ///
 /// Errors: `Failure::Usage` naming the file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    let mut bytes = Vec::new();
-    file.take(limits::EVIDENCE_FILE_LEN_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| wrong(error.to_string()))?;
-    match u64::try_from(bytes.len()) {
-        Ok(len) if len <= limits::EVIDENCE_FILE_LEN_MAX => Ok(bytes),
-        _ => Err(wrong(format!("expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX))),
-    }
+    read::bounded(path, limits::EVIDENCE_FILE_LEN_MAX)
 }
 
 /// Lists files: one that was named is itself, a folder is what lies in it, by name.

@@ -45,6 +45,8 @@ mod operate;
 mod output;
 #[cfg(any(feature = "verifier", feature = "agent"))]
 mod print;
+#[cfg(any(feature = "verifier", feature = "agent"))]
+mod read;
 #[cfg(any(feature = "agent", feature = "server"))]
 mod receipt;
 #[cfg(feature = "server")]

@@ -1,12 +1,11 @@
 //! `claviger audit check-receipt`: what a guest keeps of the log, checked offline.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::print::print;
+use super::read;
 use super::{Failure, Status, complain};
 use crate::protocol::head::{Operation, RequestHead};
 use crate::protocol::json;
@@ -33,11 +32,14 @@ pub struct CheckReceipt {
 
 impl CheckReceipt {
     pub fn run(self) -> Result<Status, Failure> {
-        let parsed = KeptReceipt::parse(&read(&self.receipt, limits::AGENT_FILE_LEN_MAX)?);
+        let parsed = KeptReceipt::parse(&read::bounded(&self.receipt, limits::AGENT_FILE_LEN_MAX)?);
         let kept = parsed.map_err(|error| Failure::at(&self.receipt, error))?;
-        let pins: PinnedRoots =
-            json::parse("pins", &read(&self.pins, limits::AGENT_FILE_LEN_MAX)?, limits::AGENT_FILE_LEN_MAX)
-                .map_err(|error| Failure::at(&self.pins, error))?;
+        let pins: PinnedRoots = json::parse(
+            "pins",
+            &read::bounded(&self.pins, limits::AGENT_FILE_LEN_MAX)?,
+            limits::AGENT_FILE_LEN_MAX,
+        )
+        .map_err(|error| Failure::at(&self.pins, error))?;
         let bundle = match &self.bundle {
             Some(path) => Some(bundle(path)?),
             None => None,
@@ -100,22 +102,10 @@ fn asked(head: &RequestHead) -> String {
 }
 
 fn bundle(path: &Path) -> Result<Bundle, Failure> {
-    let bytes = read(path, limits::ATTEST_BODY_LEN_MAX)?;
+    let bytes = read::bounded(path, limits::ATTEST_BODY_LEN_MAX)?;
     let request: AttestRequest = json::parse("request", &bytes, limits::ATTEST_BODY_LEN_MAX)
         .map_err(|error| Failure::at(path, error))?;
     let bundle = Bundle::of(request).map_err(|error| Failure::at(path, error))?;
     bundle.check_proof().map_err(|error| Failure::at(path, error))?;
     Ok(bundle)
-}
-
-fn read(path: &Path, len_max: usize) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let bound = u64::try_from(len_max).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)
-        .and_then(|file| file.take(bound).read_to_end(&mut bytes))
-        .map_err(|error| Failure::at(path, error))?;
-    match bytes.len() > len_max {
-        true => Err(Failure::at(path, format!("expected at most {len_max} bytes"))),
-        false => Ok(bytes),
-    }
 }

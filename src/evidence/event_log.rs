@@ -17,7 +17,7 @@ pub use content::{Content, Label, Variable, initrd, kernel_command_line, load_op
 pub use kind::EventType;
 
 use super::Error;
-use crate::wire::runtime_event::{GPU_EVIDENCE_EVENT, RUNTIME_REGISTER};
+use crate::wire::runtime_event::{GPU_EVENT, RUNTIME_REGISTER};
 use crate::wire::{Digest, crypto, limits};
 
 /// Registers that a log replays into: RTMR0 to RTMR3.
@@ -64,11 +64,11 @@ pub struct Event {
 }
 
 impl Event {
-    /// Tells whether it is an agent's record of GPU evidence, of which each request adds one: its name is part of what
-    /// the digest was recomputed from, so that nothing else passes for one.
-    pub fn records_gpu_evidence(&self) -> bool {
+    /// Tells whether it is an agent's record of GPUs: its name is part of what the digest was recomputed from, so that
+    /// nothing else passes for one.
+    pub fn records_gpus(&self) -> bool {
         self.register == RUNTIME_REGISTER
-            && matches!(&self.content, Content::Runtime { name } if name == GPU_EVIDENCE_EVENT)
+            && matches!(&self.content, Content::Runtime { name } if name == GPU_EVENT)
     }
 }
 

@@ -61,16 +61,17 @@ pub(super) fn load(files: &[(PathBuf, Option<SystemTime>, u64)]) -> (Endorsement
     let mut endorsements = Endorsements::default();
     let mut faults = Vec::new();
     let mut whole = true;
+    let len_max = u64::try_from(limits::EVIDENCE_FILE_LEN_MAX).unwrap_or(u64::MAX);
     for (path, _, len) in files {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if *len > limits::EVIDENCE_FILE_LEN_MAX {
-            faults.push(format!("{name}: expected at most {} bytes", limits::EVIDENCE_FILE_LEN_MAX));
+        if *len > len_max {
+            faults.push(format!("{name}: expected at most {len_max} bytes"));
             continue;
         }
         // The file may have grown since it was listed.
         let read = fs::File::open(path).and_then(|file| {
             let mut bytes = Vec::new();
-            file.take(limits::EVIDENCE_FILE_LEN_MAX).read_to_end(&mut bytes).map(|_| bytes)
+            file.take(len_max).read_to_end(&mut bytes).map(|_| bytes)
         });
         let bytes = match read {
             Ok(bytes) => bytes,

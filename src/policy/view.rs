@@ -43,7 +43,7 @@ pub struct TdxView<'a> {
     /// What Intel says of its TCB; `None` if nobody could say.
     pub tcb: Option<&'a TdxTcb>,
     pub log: LogView<'a>,
-    /// How many events of that log record, in the runtime register, the digest of the GPU evidence that was sent.
+    /// How many events of that log record, in the runtime register, the GPUs whose evidence was sent.
     pub recorded: usize,
 }
 
@@ -116,7 +116,7 @@ impl<'a> TdxView<'a> {
         }
     }
 
-    /// Tells whether a runtime register records the GPU evidence that was sent: exactly once.
+    /// Tells whether a runtime register records the GPUs whose evidence was sent: exactly once.
     pub fn records_gpus(&self) -> bool {
         self.recorded == 1
     }
@@ -155,14 +155,14 @@ impl<'a> View<'a> {
             Logged::Absent => (LogView::Absent, 0),
             Logged::Refused(code) => (LogView::Refused(*code), 0),
             Logged::Replayed(log) => {
-                let digest = runtime_event::gpu_evidence(&claims.bundle().gpu_evidence());
+                let digest = runtime_event::gpus(&claims.bundle().gpu_chains());
                 (LogView::Replayed(log), log.recorded(RUNTIME_REGISTER, &digest))
             }
         };
         TdxView { log, recorded, ..TdxView::of(tdx) }
     }
 
-    /// Tells whether a runtime register of the guest records the GPU evidence that was sent.
+    /// Tells whether a runtime register of the guest records the GPUs whose evidence was sent.
     pub fn records_gpus(&self) -> bool {
         match &self.cpu {
             Some(CpuView::Tdx(tdx)) => tdx.records_gpus(),

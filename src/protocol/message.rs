@@ -243,9 +243,9 @@ impl Bundle {
         transcript::gpu_nonce(nonce, &self.head_hash, self.evidence.gpus.len())
     }
 
-    /// Computes the digest of the GPU evidence, as the event in a runtime register has it for its payload.
-    pub fn gpu_evidence(&self) -> Digest<48> {
-        transcript::gpu_evidence(&self.evidence.gpus)
+    /// Computes the digest of the GPUs' chains, as the event in a runtime register has it for its payload.
+    pub fn gpu_chains(&self) -> Digest<48> {
+        transcript::gpu_chains(&self.evidence.gpus)
     }
 
     /// Checks that the instance key of the head signed this request.

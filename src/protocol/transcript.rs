@@ -25,10 +25,15 @@ pub fn report_data(
     devices(transcript, gpus).field(crypto::sha384(&[facts]).bytes()).sha512()
 }
 
-/// Computes the digest of the GPU evidence that a guest with runtime registers records in one of them before its quote:
-/// the payload of that event.
-pub fn gpu_evidence(gpus: &[GpuEvidence]) -> Digest<48> {
-    devices(Transcript::new("claviger/v1/gpu-evidence"), gpus).sha384()
+/// Computes what a guest with runtime registers records of its GPUs in one of them before its quote: the payload of
+/// that event. It covers the certificate chains, and with them the keys that sign the reports, in the order of the
+/// request.
+///
+/// A GPU's chain is the same in every answer until it is reset, so that one record stands for all requests of a boot:
+/// one for each report would fill the log of a guest that renews for weeks. The reports are in the report data.
+pub fn gpu_chains(gpus: &[GpuEvidence]) -> Digest<48> {
+    let transcript = Transcript::new("claviger/v1/gpu-chains").number(count(gpus.len()));
+    gpus.iter().fold(transcript, |chains, gpu| chains.field(crypto::sha384(&[&gpu.chain]).bytes())).sha384()
 }
 
 /// Adds the number of devices, and for each in order the digests of report and chain.
@@ -152,16 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn the_recorded_gpu_evidence_moves_with_each_input_and_is_no_other_transcript() {
-        let base = gpu_evidence(&[gpu(b"r", b"c"), gpu(b"s", b"d")]);
+    fn the_record_of_gpus_moves_with_each_chain_and_not_with_the_reports() {
+        let base = gpu_chains(&[gpu(b"r", b"c"), gpu(b"s", b"d")]);
         let others = [
-            gpu_evidence(&[]),
-            gpu_evidence(&[gpu(b"r", b"c")]),
-            gpu_evidence(&[gpu(b"s", b"d"), gpu(b"r", b"c")]),
-            gpu_evidence(&[gpu(b"x", b"c"), gpu(b"s", b"d")]),
-            gpu_evidence(&[gpu(b"r", b"x"), gpu(b"s", b"d")]),
+            gpu_chains(&[]),
+            gpu_chains(&[gpu(b"r", b"c")]),
+            gpu_chains(&[gpu(b"s", b"d"), gpu(b"r", b"c")]),
+            gpu_chains(&[gpu(b"r", b"x"), gpu(b"s", b"d")]),
+            gpu_chains(&[gpu(b"r", b"c"), gpu(b"s", b"x")]),
+            gpu_chains(&[gpu(b"r", b"c"), gpu(b"s", b"d"), gpu(b"s", b"d")]),
         ];
         assert!(others.iter().all(|other| *other != base));
+        assert_eq!(gpu_chains(&[gpu(b"x", b"c"), gpu(b"y", b"d")]), base);
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub const HEAD_LEN_MAX: usize = 8 * 1024;
 pub const KEYS_MAX: usize = 16;
 /// Bytes of a tenant key.
 pub const TENANT_KEY_LEN_MAX: usize = 64 * 1024;
-/// Bytes of a file that `verify` reads.
-pub const EVIDENCE_FILE_LEN_MAX: u64 = 1024 * 1024;
+/// Bytes of a file that `verify` reads; a recorded request has `ATTEST_BODY_LEN_MAX`.
+pub const EVIDENCE_FILE_LEN_MAX: usize = 1024 * 1024;
 /// VCEKs and VLEKs sent with one SNP report: one is needed, a host's table has both kinds, each perhaps issued twice.
 pub const SNP_VEKS_MAX: usize = 4;
 /// Other certificates sent with one SNP report: ASK, ASVK and ARK, with room.
@@ -125,8 +125,8 @@ pub const ADVISORY_LEN_MAX: usize = 32;
 pub const ISSUER_CHAIN_LEN_MAX: usize = 16 * 1024;
 /// Bytes of a boot event log with its padding: the largest area that firmware sets aside. Those filled have 18,101.
 pub const EVENT_LOG_LEN_MAX: usize = 256 * 1024;
-/// Bytes of a runtime event log as JSON. Those seen have 9,710; each renewal of a lease adds a record of some 290, so
-/// that a guest which renews every five minutes has room for three days.
+/// Bytes of a runtime event log as JSON. Those seen have 9,710; the agent adds a record of some 280, and one more for
+/// each reset of a GPU.
 pub const RUNTIME_LOG_LEN_MAX: usize = 256 * 1024;
 /// Bytes of init data: a guest's policy in Rego, which takes most of it, has some 60 KB, and more for each container.
 pub const INIT_DATA_LEN_MAX: usize = 128 * 1024;

@@ -7,8 +7,8 @@ use super::digest::Digest;
 pub const RUNTIME_REGISTER: u8 = 3;
 /// The event type of runtime events.
 pub const RUNTIME_EVENT_TYPE: u32 = 0x0800_0001;
-/// The name of the event that records which GPU evidence a guest sends.
-pub const GPU_EVIDENCE_EVENT: &str = "claviger-gpu-evidence";
+/// The name of the event that records which GPUs a guest attests.
+pub const GPU_EVENT: &str = "claviger-gpus";
 
 /// Computes the digest by which a runtime event extends its register.
 ///
@@ -19,9 +19,10 @@ pub fn digest(name: &str, payload: &[u8]) -> Digest<48> {
     crypto::sha384(&[&RUNTIME_EVENT_TYPE.to_le_bytes(), b":", name.as_bytes(), b":", payload])
 }
 
-/// Computes the digest that records GPU evidence in RTMR3; the payload is the digest of that evidence.
-pub fn gpu_evidence(payload: &Digest<48>) -> Digest<48> {
-    digest(GPU_EVIDENCE_EVENT, payload.bytes())
+/// Computes the digest that records GPUs in RTMR3; the payload is the digest of their certificate chains
+/// (`protocol::transcript::gpu_chains`).
+pub fn gpus(payload: &Digest<48>) -> Digest<48> {
+    digest(GPU_EVENT, payload.bytes())
 }
 
 #[cfg(test)]
@@ -49,9 +50,9 @@ mod tests {
     }
 
     #[test]
-    fn gpu_evidence_is_an_event_of_its_own_name() {
+    fn gpus_are_an_event_of_its_own_name() {
         let payload = Digest::new([7; 48]);
-        assert_eq!(gpu_evidence(&payload), digest("claviger-gpu-evidence", &[7; 48]));
-        assert_ne!(gpu_evidence(&payload), gpu_evidence(&Digest::new([8; 48])));
+        assert_eq!(gpus(&payload), digest("claviger-gpus", &[7; 48]));
+        assert_ne!(gpus(&payload), gpus(&Digest::new([8; 48])));
     }
 }

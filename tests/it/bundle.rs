@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use claviger::protocol::facts::Switch;
 use claviger::protocol::message::AttestRequest;
-use claviger::wire::{Code, UnixSeconds};
+use claviger::wire::{Code, UnixSeconds, limits};
 use serde_json::Value;
 
 use super::scratch::Scratch;
@@ -255,6 +255,23 @@ fn one_flipped_character_is_never_verified() {
         assert_ne!(document["verdict"], "verified", "{part}");
         assert_eq!(status, 1, "{part}: {document:#}");
     }
+}
+
+/// What the service takes is read again, to the last byte.
+#[test]
+fn a_recording_is_as_long_as_a_request_may_be() {
+    let recorded = Recorded::of("longest", Plan::in_order());
+    let mut body = std::fs::read(recorded.path("bundle.json")).unwrap();
+    body.resize(limits::ATTEST_BODY_LEN_MAX, b' ');
+    recorded.scratch.write("bundle.json", &body);
+    let (status, document) = recorded.full();
+    assert_eq!((status, &document["decision"]["outcome"]), (0, &"would_be_granted".into()), "{document:#}");
+    body.push(b' ');
+    recorded.scratch.write("bundle.json", &body);
+    let output = recorded.judged(&[], recorded.now);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("bundle.json: expected at most 1310720 bytes"), "{said}");
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "runtime_log" => {
             let mut guest = guest();
             guest.runtime.events.push(RuntimeEvent::new("app-id", b"simulated app"));
-            guest.runtime.events.push(RuntimeEvent::new("claviger-gpu-evidence", &[5; 48]));
+            guest.runtime.events.push(RuntimeEvent::new("claviger-gpus", &[5; 48]));
             vec![guest.runtime_log(), b"[]".to_vec()]
         }
         "snp_report" => vec![machine().cpu_report([7; 64]).unwrap()],

@@ -50,7 +50,7 @@ use claviger::verify::roots::AmdAnchors;
 use claviger::verify::{Roots, Verifier};
 use claviger::wire::crypto::Ed25519Key;
 use claviger::wire::ids::{LeaseId, Mode};
-use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use claviger::wire::runtime_event::GPU_EVENT;
 use claviger::wire::secret::Secret;
 use claviger::wire::time::Clock;
 use claviger::wire::txn::{StoreError, Transact as _};
@@ -260,8 +260,8 @@ impl<C: Cpu> Guest<C> {
                 .gpu_evidence(transcript::gpu_nonce(nonce, &asked.head_hash, count).bytes())
                 .unwrap();
             let data = transcript::report_data(nonce, &asked.head_hash, &gpus, &facts);
-            let recorded = transcript::gpu_evidence(&gpus);
-            self.devices.record(GPU_EVIDENCE_EVENT, recorded.bytes()).unwrap();
+            let recorded = transcript::gpu_chains(&gpus);
+            self.devices.record(GPU_EVENT, recorded.bytes()).unwrap();
             let mut cpu = self.devices.cpu_evidence(data.bytes()).unwrap();
             cpu.event_log = asked.event_log.clone().map(Bytes);
             cpu.init_data = self.init_data.clone().map(Bytes);

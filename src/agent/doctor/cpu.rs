@@ -107,7 +107,7 @@ fn boot_log(devices: &mut impl Inspect) -> Finding {
     }
 }
 
-/// Tells what would become of the record of the GPU evidence.
+/// Tells what would become of the record of the GPUs.
 fn told(register: Result<Register, DeviceError>, boot_log_is_sent: bool) -> Finding {
     let name = "runtime_register";
     let bound = "the guest is then bound as `measured-agent` at most";

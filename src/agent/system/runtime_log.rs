@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files;
 use crate::agent::devices::{DeviceError, Extension, Interface, Register};
-use crate::wire::runtime_event::{self, GPU_EVIDENCE_EVENT, RUNTIME_EVENT_TYPE, RUNTIME_REGISTER};
+use crate::wire::runtime_event::{self, GPU_EVENT, RUNTIME_EVENT_TYPE, RUNTIME_REGISTER};
 use crate::wire::{Digest, crypto, limits};
 
 const REGISTER: Interface = Interface::RuntimeRegister;
@@ -54,7 +54,7 @@ struct Kept {
 }
 
 impl RuntimeLog {
-    /// Records an event, in register and log or in neither.
+    /// Records an event, in register and log or in neither; once in a boot, however often it is asked for.
     ///
     /// Errors: `Failed` if the register took the event and the log cannot tell of it, or the folder cannot be written.
     pub fn record(&self, name: &str, payload: &[u8]) -> Result<Extension, DeviceError> {
@@ -62,6 +62,9 @@ impl RuntimeLog {
         let boot = self.boot()?;
         let Some(events) = self.events(&boot, &before)? else { return Ok(Extension::Unable) };
         let digest = runtime_event::digest(name, payload);
+        if events.iter().any(|event| event.digest == digest) {
+            return Ok(Extension::Extended);
+        }
         let after = extended(&before, &digest);
         let log = next(&events, name, payload);
         if bytes(&log)?.len() > limits::RUNTIME_LOG_LEN_MAX {
@@ -99,7 +102,7 @@ impl RuntimeLog {
         let Some(value) = self.value()? else { return Ok(Register::Absent) };
         let Some(events) = self.events(&self.boot()?, &value)? else { return Ok(Register::Foreign) };
         // An event of the name and length of the agent's own.
-        let next = next(&events, GPU_EVIDENCE_EVENT, &[0; 48]);
+        let next = next(&events, GPU_EVENT, &[0; 48]);
         if bytes(&next)?.len() > limits::RUNTIME_LOG_LEN_MAX {
             return Ok(Register::Full);
         }
@@ -246,6 +249,22 @@ mod tests {
         // One byte less, and it is tried: a file that is no register then holds something else.
         let scratch = Scratch::of(&padded(most));
         assert!(matches!(scratch.0.record("event", b"x"), Err(DeviceError::Failed { .. })));
+    }
+
+    #[test]
+    fn an_event_that_stands_in_the_log_is_not_recorded_again() {
+        let events = [event("event", b"x"), event("event", b"y")];
+        let scratch = Scratch::of(&events);
+        for payload in [b"x", b"y"] {
+            assert_eq!(scratch.0.record("event", payload), Ok(Extension::Extended));
+        }
+        assert_eq!(scratch.0.value(), Ok(Some(replayed(&events))), "nothing was written");
+        // A third one is tried: a file that is no register then holds something else.
+        assert!(matches!(scratch.0.record("event", b"z"), Err(DeviceError::Failed { .. })));
+        // What the register does not hold is no record.
+        let scratch = Scratch::of(&events);
+        std::fs::write(&scratch.0.register, [7; 48]).unwrap();
+        assert_eq!(scratch.0.record("event", b"x"), Ok(Extension::Unable));
     }
 
     #[test]

@@ -225,7 +225,7 @@ impl Compared {
 fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     let [rtmr0, rtmr1, rtmr2, rtmr3] = log.replay().map(|register| (!register.is_zero()).then_some(register));
     // The next request of the same guest has another one.
-    let rtmr3 = rtmr3.filter(|_| !log.events().iter().any(Event::records_gpu_evidence));
+    let rtmr3 = rtmr3.filter(|_| !log.events().iter().any(Event::records_gpus));
     // A set of more events would not be read again.
     let events = match log.events().len() <= limits::POLICY_LIST_MAX {
         true => events(log, known),
@@ -234,9 +234,9 @@ fn values(log: &EventLog, known: &[Known]) -> TdxValues {
     TdxValues { mr_td: None, rtmr0, rtmr1, rtmr2, rtmr3, events }
 }
 
-/// Numbers the events of a register as rules do, which do not count an agent's records of GPU evidence.
+/// Numbers the events of a register as rules do, which do not count an agent's records of GPUs.
 fn placed(log: &EventLog, register: u8) -> impl Iterator<Item = (usize, &Event)> {
-    log.of_register(register).filter(|event| !event.records_gpu_evidence()).enumerate()
+    log.of_register(register).filter(|event| !event.records_gpus()).enumerate()
 }
 
 /// Lists the events, each with its place in its register.
@@ -317,7 +317,7 @@ fn not_computed(log: &EventLog, known: &[Known]) -> Vec<NotComputed> {
             "no event of the log extends it; what extends it without a log is not seen here",
         ));
     }
-    if log.events().iter().any(Event::records_gpu_evidence) {
+    if log.events().iter().any(Event::records_gpus) {
         list.push(NotComputed::new(
             "rtmr3",
             "an agent's records of GPU evidence stand in it, one more with each request; they are no events here",

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::output::{self, Format, in_order};
-use super::super::{Failure, Status, files};
+use super::super::{Failure, Status, files, read};
 use super::foreign::{self, Foreign};
 use super::{Circumstances, claims};
 use crate::evidence::tdx::Quote;
@@ -24,7 +24,7 @@ use crate::verify::event_log::Logged;
 use crate::verify::ocsp::Hold;
 use crate::verify::verdict::{Verdict, most_telling};
 use crate::verify::{Claims, Cpu, Ended, Endorsements, Subject, Verifier, Warm, nvidia, tdx};
-use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, crypto};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, crypto, limits};
 
 mod page;
 
@@ -62,7 +62,7 @@ impl VerifyBundle {
     pub fn run(self) -> Result<Status, Failure> {
         let now = self.circumstances.now()?;
         let (roots, mut notes) = self.circumstances.roots()?;
-        let body = files::read(&self.bundle)?;
+        let body = read::bounded(&self.bundle, limits::ATTEST_BODY_LEN_MAX)?;
         let policy = match &self.policy {
             Some(path) => Some(read_policy(path)?),
             None => None,

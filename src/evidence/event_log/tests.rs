@@ -243,7 +243,7 @@ fn what_the_log_does_not_hold_is_unproven_whatever_it_says() {
         (EventType::PLATFORM_CONFIG_FLAGS, b"ACPI DATA".to_vec(), Label::Blob),
         (EventType(0x8000_0fff), b"new".to_vec(), Label::Blob),
         // In a boot log the runtime type has no name and payload to recompute from.
-        (EventType::RUNTIME, b"claviger-gpu-evidence".to_vec(), Label::Blob),
+        (EventType::RUNTIME, b"claviger-gpus".to_vec(), Label::Blob),
     ];
     for (kind, data, label) in unproven {
         let content = Writer::new().event(3, kind, &data, &data).content();

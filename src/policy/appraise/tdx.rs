@@ -236,17 +236,17 @@ fn events(view: &TdxView<'_>, path: &str, rules: &RegisterRules) -> Vec<Reason> 
         }
         LogView::Refused(code) => return vec![reason(code)],
     };
-    // Places are counted without the agent's own events, of which each renewal adds one.
-    let events = log.events().iter().filter(|event| !event.records_gpu_evidence());
+    // Places are counted without the agent's own events, of which a reset of a GPU adds one.
+    let events = log.events().iter().filter(|event| !event.records_gpus());
     let fault = |fault: crate::policy::events::EventFault| {
         reason(fault.code).expected(fault.expected).actual(fault.actual)
     };
     rules.judge(events).into_iter().map(fault).collect()
 }
 
-/// Demands that the runtime register records the GPU evidence that was sent, once.
+/// Demands that the runtime register records the GPUs whose evidence was sent, once.
 pub(super) fn recorded(view: &TdxView<'_>) -> Option<Reason> {
-    let expected = "one event in rtmr3 with the digest of the GPU evidence that was sent";
+    let expected = "one event in rtmr3 with the digest of the chains of the GPUs that were attested";
     let code = match (view.log, view.recorded) {
         (LogView::Refused(code), _) => code,
         (LogView::Replayed(_), 1) => return None,

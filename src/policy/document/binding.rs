@@ -15,7 +15,7 @@ pub enum Grade {
     NonceOnly,
     /// The agent's code and configuration are fixed by what was verified.
     MeasuredAgent,
-    /// A runtime register records the digest of the GPU evidence.
+    /// A runtime register records which GPUs the guest attests.
     MeasuredEvent,
     /// TDISP; reserved.
     Device,
@@ -71,7 +71,7 @@ pub struct Binding {
 
 impl Binding {
     /// Returns the grade that a guest has once code and workload are found as the policy demands; `recorded` tells
-    /// whether a runtime register holds the digest of the GPU evidence.
+    /// whether a runtime register holds the digest of the GPUs' chains.
     ///
     /// An event says something only where the code is fixed that made it.
     pub fn grade(&self, recorded: bool) -> Grade {

@@ -72,10 +72,11 @@ impl TdxGuest {
         })
     }
 
-    /// Measures an event into RTMR3 and logs it; says whether it did.
+    /// Measures an event into RTMR3 and logs it, once; says whether both have it.
     pub fn measure(&mut self, event: &str, payload: &[u8]) -> bool {
         let right = RuntimeEvent::new(event, payload);
         match self.recording {
+            Recording::Once if self.runtime.events.contains(&right) => {}
             Recording::Once => self.runtime.events.push(right),
             Recording::Other => self.runtime.events.push(RuntimeEvent::new(event, &[7; 48])),
             Recording::Twice => self.runtime.events.extend([right.clone(), right]),

@@ -26,7 +26,7 @@ fn asked(recording: Recording) -> (Guest<TdxGuest>, Request) {
 }
 
 #[test]
-fn a_tdx_guest_records_its_gpu_evidence_before_the_quote() {
+fn a_tdx_guest_records_its_gpus_before_the_quote() {
     let (guest, request) = asked(Recording::Once);
     let bundle = Bundle::of(request.attest).unwrap();
     let cpu = &bundle.evidence().cpu;
@@ -37,7 +37,7 @@ fn a_tdx_guest_records_its_gpu_evidence_before_the_quote() {
     assert_eq!(quote.report.report_data, *bundle.report_data(&request.nonce).bytes());
     let log = EventLog::parse(Some(&boot_log.0), cpu.runtime_log.as_ref().map(|log| &log.0[..])).unwrap();
     assert_eq!(log.replay(), quote.report.rtmr, "the log is the one of this quote");
-    let recorded = runtime_event::gpu_evidence(&bundle.gpu_evidence());
+    let recorded = runtime_event::gpus(&bundle.gpu_chains());
     assert_eq!(log.recorded(RUNTIME_REGISTER, &recorded), 1);
     let order: Vec<_> = guest
         .devices

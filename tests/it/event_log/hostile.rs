@@ -9,7 +9,7 @@ use claviger::sim::intel::{
     BootEvent, BootLog, DirectBoot, Fault, Intel, PlatformTcb, RuntimeEvent, TdxGuest,
 };
 use claviger::verify::event_log::check;
-use claviger::wire::runtime_event::{GPU_EVIDENCE_EVENT, gpu_evidence};
+use claviger::wire::runtime_event::{GPU_EVENT, gpus};
 use claviger::wire::{Check, Code, Digest, Outcome, UnixSeconds};
 
 fn intel() -> (Intel, UnixSeconds) {
@@ -170,16 +170,15 @@ fn a_direct_boot_meets_the_rules_of_its_release() {
 }
 
 #[test]
-fn gpu_evidence_is_recorded_once_and_in_the_runtime_register() {
+fn gpus_are_recorded_once_and_in_the_runtime_register() {
     let payload = Digest::new([5; 48]);
     let mut guest = guest();
-    guest.runtime.events.push(RuntimeEvent::new(GPU_EVIDENCE_EVENT, payload.bytes()));
+    guest.runtime.events.push(RuntimeEvent::new(GPU_EVENT, payload.bytes()));
     assert_eq!(checked(&guest).outcome, Outcome::Pass);
-    assert_eq!(log(&guest).unwrap().recorded(3, &gpu_evidence(&payload)), 1);
-    assert_eq!(log(&guest).unwrap().recorded(3, &gpu_evidence(&Digest::new([6; 48]))), 0);
+    assert_eq!(log(&guest).unwrap().recorded(3, &gpus(&payload)), 1);
+    assert_eq!(log(&guest).unwrap().recorded(3, &gpus(&Digest::new([6; 48]))), 0);
     // The same digest in the boot log, under any register.
-    let event =
-        BootEvent { digest: *gpu_evidence(&payload).bytes(), ..BootEvent::whole(3, SEPARATOR, vec![0; 4]) };
+    let event = BootEvent { digest: *gpus(&payload).bytes(), ..BootEvent::whole(3, SEPARATOR, vec![0; 4]) };
     let bytes = BootLog { events: vec![event], area_len: 0 }.bytes();
     assert_eq!(EventLog::parse(Some(&bytes), None).unwrap_err().code(), Code::EventLogDigestMismatch);
 }

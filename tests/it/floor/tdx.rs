@@ -228,11 +228,11 @@ pub const CASES: &[Case] = &[
                 events.swap(at, at + 1);
             });
         }),
-    td("no record of the GPU evidence", &[GpuEventMissing], |plan| plan.records = 0),
-    td("the GPU evidence recorded twice", &[GpuEventRepeated], |plan| plan.records = 2),
-    td("a record of other GPU evidence", &[GpuEventMissing], |plan| {
+    td("no record of the GPUs", &[GpuEventMissing], |plan| plan.records = 0),
+    td("the GPUs recorded twice", &[GpuEventRepeated], |plan| plan.records = 2),
+    td("a record of other GPUs", &[GpuEventMissing], |plan| {
         plan.records = 0;
-        let other = RuntimeEvent::new("claviger-gpu-evidence", &[7; 48]);
+        let other = RuntimeEvent::new("claviger-gpus", &[7; 48]);
         plan.td().runtime.events.push(other);
     }),
     tds("no log", &[EventLogMissing, GpuEventMissing], "rules and record both read the log", |plan| {
@@ -449,12 +449,12 @@ fn every_form_of_quote_is_granted() {
     }
 }
 
-/// Each renewal adds a record; the older ones stay in the register and are of other evidence.
+/// A reset of a GPU adds a record; the older ones stay in the register and are of other chains.
 #[test]
-fn records_of_earlier_evidence_stand_in_the_register_and_do_not_count() {
+fn records_of_earlier_gpus_stand_in_the_register_and_do_not_count() {
     let mut plan = Plan::tdx();
     for earlier in [[1; 48], [2; 48]] {
-        plan.td().runtime.events.push(RuntimeEvent::new("claviger-gpu-evidence", &earlier));
+        plan.td().runtime.events.push(RuntimeEvent::new("claviger-gpus", &earlier));
     }
     let verdict = judged(plan);
     assert_eq!(verdict.outcome, Outcome::Granted, "{:?}", verdict.reasons);

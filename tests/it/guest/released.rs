@@ -193,19 +193,36 @@ fn another_error_of_sev_guest_is_never_tried_again() {
 }
 
 #[test]
-fn a_tdx_guest_records_its_gpu_evidence_and_tells_it() {
+fn a_tdx_guest_records_its_gpus_once_in_a_boot_and_tells_it() {
     let mut guest = Guest::tdx("tdx");
     guest.configure("save_bundle = \"bundle.json\"");
-    for times in 1..=2 {
+    for _ in 1..=2 {
         guest.run().delivered();
         assert_eq!(grade(&guest), "measured-event");
-        assert_eq!(guest.kernel().tdx().runtime.events.len(), times);
+        assert_eq!(guest.kernel().tdx().runtime.events.len(), 1);
         let cpu = request(&guest).evidence.unwrap().cpu;
         assert_eq!(cpu.event_log.unwrap().0, guest.kernel().tdx().boot_log());
         let log: Value = serde_json::from_slice(&cpu.runtime_log.unwrap().0).unwrap();
-        assert_eq!(log.as_array().unwrap().len(), times);
+        assert_eq!(log.as_array().unwrap().len(), 1);
     }
     assert_eq!(guest.kernel().called("mkdir"), 2);
+}
+
+/// After a reset the GPU signs with another key, which its chain names: that is another record.
+#[test]
+fn a_gpu_that_was_reset_is_recorded_anew() {
+    let guest = Guest::tdx("tdx-reset");
+    guest.run().delivered();
+    let reset = {
+        let sim = &guest.nvml().gpus[0].sim;
+        sim.gpu.with_firmware(sim.fields.vbios_text().as_bytes(), now()).unwrap()
+    };
+    guest.nvml().gpus[0].sim.gpu = reset;
+    for _ in 1..=2 {
+        guest.run().delivered();
+        assert_eq!(grade(&guest), "measured-event");
+        assert_eq!(guest.kernel().tdx().runtime.events.len(), 2);
+    }
 }
 
 #[test]
@@ -237,7 +254,7 @@ fn an_event_that_never_reached_the_register_is_taken_back() {
     fs::write(&path, serde_json::to_vec(&kept).unwrap()).unwrap();
     guest.run().delivered();
     assert_eq!(grade(&guest), "measured-event");
-    assert_eq!(guest.kernel().tdx().runtime.events.len(), 2);
+    assert_eq!(guest.kernel().tdx().runtime.events.len(), 1);
 }
 
 /// A register that fails leaves no event in the log, and the next run goes on from there.

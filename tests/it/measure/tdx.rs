@@ -191,7 +191,7 @@ agent_configured_by = "image"
 #[test]
 fn an_agents_records_are_no_reference() {
     let scratch = crate::scratch::Scratch::new("measure-records");
-    let names = ["workload", "claviger-gpu-evidence", "configuration"];
+    let names = ["workload", "claviger-gpus", "configuration"];
     let mut log = claviger::sim::intel::RuntimeLog::default();
     log.events.extend(names.map(|name| claviger::sim::intel::RuntimeEvent::new(name, &[7; 48])));
     let file = scratch.write("runtime.json", &log.json());

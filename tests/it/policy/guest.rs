@@ -23,7 +23,7 @@ use claviger::verify::terms::Line;
 use claviger::verify::{Caller, Ended, Endorsements, NvidiaEndorsements, Roots, Verifier};
 use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::Pdi;
-use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use claviger::wire::runtime_event::GPU_EVENT;
 use claviger::wire::{Digest, Untrusted};
 
 use super::td::Td;
@@ -216,7 +216,7 @@ impl Guest {
         let report_data = transcript::report_data(nonce, &hash, &gpus, &facts);
         let (kind, mut report) = match &mut self.td {
             Some(td) => {
-                let event = RuntimeEvent::new(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes());
+                let event = RuntimeEvent::new(GPU_EVENT, transcript::gpu_chains(&gpus).bytes());
                 td.guest.runtime.events.extend(std::iter::repeat_n(event, td.records));
                 (CpuKind::Tdx, td.guest.quote(*report_data.bytes()).unwrap())
             }

@@ -22,7 +22,7 @@ use claviger::verify::tdx::IntelEndorsements;
 use claviger::verify::{Endorsements, NvidiaEndorsements, Roots};
 use claviger::wire::crypto::{self, Ed25519Key};
 use claviger::wire::ids::StoreId;
-use claviger::wire::runtime_event::GPU_EVIDENCE_EVENT;
+use claviger::wire::runtime_event::GPU_EVENT;
 use claviger::wire::secret::SecretArray;
 use claviger::wire::{Digest, UnixSeconds, Untrusted};
 
@@ -212,7 +212,7 @@ impl Plan {
         let report_data = self.report_data.unwrap_or(*committed.bytes());
         let mut report = match &mut self.td {
             Some(td) => {
-                let event = RuntimeEvent::new(GPU_EVIDENCE_EVENT, transcript::gpu_evidence(&gpus).bytes());
+                let event = RuntimeEvent::new(GPU_EVENT, transcript::gpu_chains(&gpus).bytes());
                 td.runtime.events.extend(std::iter::repeat_n(event, self.records));
                 td.quote(report_data).unwrap()
             }
