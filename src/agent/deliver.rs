@@ -134,7 +134,7 @@ impl Delivery {
     /// Puts the keys of a grant into every place, then writes result and receipt. Keys of earlier runs are wiped unless
     /// `keep_others`.
     ///
-    /// Errors: `Folder`, `Target`; then the keys of this grant are wiped again, and the others too unless `keep_others`.
+    /// Errors: `Folder`, `Target`; then the keys of this grant are wiped again, and others too unless `keep_others`.
     pub fn deliver(&mut self, grant: &Grant, keep_others: bool, now: UnixSeconds) -> Result<(), Error> {
         let mut new = Vec::new();
         for key in &grant.keys {

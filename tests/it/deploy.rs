@@ -16,8 +16,8 @@ const UNITS: [(&str, &str); 3] = [
 const AGENT: &str = include_str!("../../deploy/agent.example.toml");
 const POD: &str = include_str!("../../deploy/pod.yaml");
 const CONTAINERS: &str = include_str!("../../deploy/Containerfile");
-/// What `systemd-analyze security` may rate each unit at, in tenths; what it calls OK ends at 4.9. Those of the guest keep
-/// CAP_SYS_ADMIN.
+/// What `systemd-analyze security` may rate each unit at, in tenths; what it calls OK ends at 4.9. Those of the guest
+/// keep CAP_SYS_ADMIN.
 const EXPOSURE_MAX: [u32; 3] = [15, 32, 32];
 
 /// Runs `systemd-analyze`; `None`, after a line that says so, where it is not installed.

@@ -285,8 +285,8 @@ fn protected(library: &Library, device: Device, confidential: Switch) -> Result<
 }
 
 /// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients
-/// of it. None is taken for the agent, which asks the driver and computes nothing: its own number in the list is that of
-/// a process in another PID namespace.
+/// of it. None is taken for the agent, which asks the driver and computes nothing: its own number in the list is that
+/// of a process in another PID namespace.
 fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
     let mut known = BTreeSet::new();
     // A process of another PID namespace has the number 0: any number of them may be behind it.
