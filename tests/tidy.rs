@@ -177,6 +177,7 @@ const DOORS: &[Door] = &[
         places: &[
             "custody",
             "agent/deliver/socket.rs",
+            "agent/folder.rs",
             "agent/life.rs",
             "agent/watch.rs",
             "agent/workload.rs",

@@ -373,8 +373,12 @@ impl Config {
         if self.places.socket_peers.len() > limits::AGENT_SOCKET_PEERS_MAX {
             return wrong("socket_peers", &format!("expected at most {}", limits::AGENT_SOCKET_PEERS_MAX));
         }
+        let nobody = "65534 stands for every user that has no number here";
         if self.places.socket_peers.contains(&NOBODY) {
-            return wrong("socket_peers", "65534 stands for every user that has no number here");
+            return wrong("socket_peers", nobody);
+        }
+        if has_socket && self.places.owner.is_some_and(|owner| owner.uid == NOBODY) {
+            return wrong("owner", nobody);
         }
         Ok(())
     }
@@ -399,8 +403,8 @@ fn init_data(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn read(path: &Path, len_max: usize) -> Result<Vec<u8>, Error> {
-    let bytes =
-        file::bounded(path, len_max).map_err(|error| wrong(path, format!("cannot be read: {error}")))?;
+    let bytes = file::bounded_regular(path, len_max)
+        .map_err(|error| wrong(path, format!("cannot be read: {error}")))?;
     match bytes.len() > len_max {
         true => Err(wrong(path, format!("expected at most {len_max} bytes"))),
         false => Ok(bytes),

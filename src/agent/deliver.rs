@@ -85,8 +85,8 @@ pub struct Delivery {
     folder: Folder,
     places: Vec<Place>,
     present: Vec<PresentKey>,
-    /// The lease that an earlier run left.
-    earlier: Option<LeaseGrant>,
+    /// The lease that an earlier run left, or that the keys came with: whoever takes over must find it.
+    lease: Option<LeaseGrant>,
     simulated: bool,
 }
 
@@ -100,19 +100,12 @@ impl Delivery {
         let folder = Folder::open(path, Access::Shared, config.danger_keys_on_disk)?;
         let held = folder.lock()?;
         folder.sweep()?;
-        let Manifest { keys: present, lease: earlier } =
-            match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
-                Some(status) => Manifest::parse(status.expose_secret()).map_err(|what| Error::Folder {
-                    path: foreign(&path.to_string_lossy()),
-                    what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
-                })?,
-                None => Manifest { keys: Vec::new(), lease: None },
-            };
+        let Manifest { keys: present, lease } = manifest(&folder)?;
         drop(held);
         let simulated = config.pins.mode == Mode::Simulated;
         // What was in the memory of an earlier agent is gone with it.
         let present = present.into_iter().filter(|key| key.file.is_some() || key.keyring.is_some()).collect();
-        Ok(Self { places: places(config, life)?, folder, present, earlier, simulated })
+        Ok(Self { places: places(config, life)?, folder, present, lease, simulated })
     }
 
     /// Returns the folder's path.
@@ -127,7 +120,7 @@ impl Delivery {
 
     /// Returns the lease that an earlier run left, if its end is not known.
     pub fn earlier(&self) -> Option<&LeaseGrant> {
-        self.earlier.as_ref()
+        self.lease.as_ref()
     }
 
     /// Returns what a child inherits.
@@ -141,7 +134,7 @@ impl Delivery {
     /// Puts the keys of a grant into every place, then writes result and receipt. Keys of earlier runs are wiped unless
     /// `keep_others`.
     ///
-    /// Errors: `Folder`, `Target`; then the keys of this grant are wiped again.
+    /// Errors: `Folder`, `Target`; then the keys of this grant are wiped again, and others too unless `keep_others`.
     pub fn deliver(&mut self, grant: &Grant, keep_others: bool, now: UnixSeconds) -> Result<(), Error> {
         let mut new = Vec::new();
         for key in &grant.keys {
@@ -151,7 +144,10 @@ impl Delivery {
             std::mem::take(&mut self.present).into_iter().filter_map(|old| left(old, &new)).collect();
         // Listed before they are written: a run that is stopped here leaves nothing that the next one does not know.
         self.present = old.iter().chain(&new).cloned().collect();
-        self.tell(Status::bare(Stand::Starting, now, "keys are being delivered", self.simulated))?;
+        self.lease = Some(grant.lease.clone());
+        if !new.is_empty() || !keep_others {
+            self.tell(Status::bare(Stand::Starting, now, "keys are being delivered", self.simulated))?;
+        }
         let written = self.write(grant);
         let superseded = match keep_others {
             true => Ok(()),
@@ -173,17 +169,43 @@ impl Delivery {
         };
         if let Err(error) = written.and(superseded) {
             // The first fault is the one to tell; what cannot be wiped stays listed.
-            self.withdraw().map_err(|_| error.clone())?;
+            match keep_others {
+                true => self.take_back(&new),
+                false => self.withdraw(),
+            }
+            .map_err(|_| error.clone())?;
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Wipes those keys again, and no others: a workload may be at work with them.
+    fn take_back(&mut self, new: &[PresentKey]) -> Result<(), Error> {
+        // As in `withdraw`.
+        let _held = self.folder.lock().ok();
+        let mut result = Ok(());
+        self.present.retain(|key| {
+            let wiped = if new.contains(key) { wipe(&self.folder, key) } else { return true };
+            let stays = wiped.is_err();
+            result = std::mem::replace(&mut result, Ok(())).and(wiped);
+            stays
+        });
+        let kept: Vec<&KeyId> = self.present.iter().map(|key| &key.id).collect();
+        for place in &self.places {
+            match place {
+                Place::Socket(socket) => socket.keep(&kept),
+                Place::Descriptors(_) | Place::Files(_) | Place::Keyring(..) => {}
+            }
+        }
+        result
     }
 
     /// Wipes every key, wherever it is, and the result.
     ///
     /// Errors: `Folder`, `Target`.
     pub fn withdraw(&mut self) -> Result<(), Error> {
-        let _held = self.folder.lock()?;
+        // Whoever may open the folder can hold its lock. That must not save the keys.
+        let _held = self.folder.lock().ok();
         let mut result = self.folder.wipe(RESULT);
         // One that resists must not save the others; it stays listed.
         self.present.retain(|key| {
@@ -209,11 +231,14 @@ impl Delivery {
         self.write_receipt(receipt)
     }
 
-    /// Writes the status file; the keys that were delivered are filled in.
+    /// Writes the status file; the keys that were delivered are filled in, and the lease that was last known unless it
+    /// is over: another run of the agent takes it up from there.
     ///
     /// Errors: `Folder`; `Protocol`, never for a status of this crate.
     pub fn tell(&self, status: Status) -> Result<(), Error> {
-        let status = Status { keys: self.present.clone(), simulated: self.simulated, ..status };
+        let over = matches!(status.state, Stand::Denied | Stand::Ended);
+        let lease = status.lease.or_else(|| self.lease.clone().filter(|_| !over));
+        let status = Status { keys: self.present.clone(), simulated: self.simulated, lease, ..status };
         let mut text = json::canonical("status", &status)?;
         text.push(b'\n');
         let _held = self.folder.lock()?;
@@ -251,6 +276,19 @@ impl Delivery {
 
     fn write_receipt(&self, receipt: &KeptReceipt) -> Result<(), Error> {
         self.folder.write(RECEIPT, OTHER_MODE, &receipt.bytes()?)
+    }
+}
+
+/// Reads which keys an earlier run left in the folder.
+///
+/// Errors: `Folder`, also for a status file that no agent wrote.
+pub fn manifest(folder: &Folder) -> Result<Manifest, Error> {
+    match folder.read(STATUS, limits::AGENT_FILE_LEN_MAX)? {
+        Some(status) => Manifest::parse(status.expose_secret()).map_err(|what| Error::Folder {
+            path: foreign(&folder.path().to_string_lossy()),
+            what: format!("{STATUS} is not of an agent ({what}); remove it and the keys beside it"),
+        }),
+        None => Ok(Manifest { keys: Vec::new(), lease: None }),
     }
 }
 

@@ -44,9 +44,9 @@ pub trait Devices {
     /// Errors: `DeviceError`.
     fn cpu_evidence(&mut self, report_data: &[u8; 64]) -> Result<CpuEvidence, DeviceError>;
 
-    /// Lets the GPUs accept work, or not.
+    /// Lets the GPUs accept work, or not. What is so already is left so.
     ///
-    /// Errors: `DeviceError`.
+    /// Errors: `DeviceError`; `Spent` if GPUs that were set not ready can be set ready no more.
     fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError>;
 }
 
@@ -220,6 +220,8 @@ pub enum DeviceError {
     Absent { interface: Interface, what: String },
     /// It answered with an error, or with something that is not of its form.
     Failed { interface: Interface, what: String },
+    /// It takes no more orders of that kind before it starts anew: asking again changes nothing.
+    Spent { interface: Interface, what: String },
     /// It did not answer in time.
     TimedOut { interface: Interface, after_s: u32 },
 }
@@ -232,6 +234,9 @@ impl fmt::Display for DeviceError {
             }
             Self::Failed { interface, what } => {
                 write!(f, "{} failed: {}", interface.text(), foreign(what))
+            }
+            Self::Spent { interface, what } => {
+                write!(f, "{} takes no more orders: {}", interface.text(), foreign(what))
             }
             Self::TimedOut { interface, after_s } => {
                 write!(f, "{} gave no answer within {after_s} s", interface.text())

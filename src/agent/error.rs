@@ -103,6 +103,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config { .. }
+            | Self::Device(DeviceError::Spent { .. })
             | Self::Folder { .. }
             | Self::SimulatedPins
             | Self::Target { .. }
@@ -110,7 +111,9 @@ impl Error {
             | Self::Workload { .. } => Exit::Configuration,
             Self::Clock { .. }
             | Self::DenialUnsigned { .. }
-            | Self::Device(_)
+            | Self::Device(
+                DeviceError::Absent { .. } | DeviceError::Failed { .. } | DeviceError::TimedOut { .. },
+            )
             | Self::FactsChanged { .. }
             | Self::LeaseLapsed { .. }
             | Self::NonceZero { .. }

@@ -2,10 +2,11 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
@@ -21,6 +22,12 @@ const TEMPORARY: &str = ".claviger-";
 /// File systems that live in memory. Source: linux/magic.h, TMPFS_MAGIC and RAMFS_MAGIC.
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 const ZEROS: [u8; 4096] = [0; 4096];
+const ROOT: u32 = 0;
+/// Bits of a mode by which everybody reads: such a file holds no secret.
+const ALL_READ: u32 = 0o004;
+/// How long the lock of a folder that others may open is waited for: whoever can open it can hold it for ever.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_LOOK: Duration = Duration::from_millis(10);
 
 /// Who may look into a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +86,7 @@ impl Folder {
     /// Opens a folder, and makes it if only its last part is missing.
     ///
     /// Errors: `Folder` if the path is a link or no folder, is not on tmpfs or ramfs (unless `allow_disk`), cannot be
-    /// written, or, for `Private`, is open to others or of another user.
+    /// written, is of another user than the agent's (for `Shared` also root), or, for `Private`, is open to others.
     pub fn open(path: &Path, access: Access, allow_disk: bool) -> Result<Self, Error> {
         let at = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
         let mode = match access {
@@ -140,10 +147,20 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Waits until nobody else holds the folder.
+    /// Waits until nobody else holds the folder; one that others may open, for some seconds at most.
     ///
     /// Errors: `Folder`.
     pub fn lock(&self) -> Result<Lock<'_>, Error> {
+        if self.access == Access::Shared {
+            let until = Instant::now() + LOCK_WAIT;
+            loop {
+                match self.try_lock()? {
+                    Some(lock) => return Ok(lock),
+                    None if Instant::now() < until => std::thread::sleep(LOCK_LOOK),
+                    None => return Err(self.refused("its lock", "somebody else holds it")),
+                }
+            }
+        }
         loop {
             match rustix::fs::flock(&self.directory, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Lock(self)),
@@ -189,19 +206,23 @@ impl Folder {
         Ok(Some(Secret::copied(&bytes)))
     }
 
-    /// Writes a file whole or not at all; what it replaces is wiped. The caller holds the lock, so that nobody sweeps
-    /// what is being written.
+    /// Writes a file whole or not at all; a secret that it replaces is wiped. The caller holds the lock, so that nobody
+    /// sweeps what is being written.
     ///
     /// Errors: `Folder`, also if the name is taken by what is no regular file, such as a link.
     pub fn write(&self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
         self.write_for(None, name, mode, bytes)
     }
 
-    /// Writes a file as `write` does; it is the owner's from its first moment under its name.
+    /// Writes a file as `write` does; it is the owner's from its first moment under its name. One that is there already
+    /// as it is to be stays: whoever reads it at that moment must not see it wiped.
     ///
     /// Errors: `Folder`, also if the agent may not give files away.
     pub fn write_for(&self, owner: Option<Owner>, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
-        let old = self.writable(name)?;
+        let old = self.old(name)?;
+        if old.as_ref().is_some_and(|old| old.is(owner, mode, bytes)) {
+            return Ok(());
+        }
         let suffix: [u8; 8] = crypto::random().map_err(|error| self.refused(name, &error.to_string()))?;
         let temporary = format!("{TEMPORARY}{}", hex::encode(suffix));
         let written = self.create(&temporary, mode, bytes).and_then(|file| {
@@ -213,8 +234,9 @@ impl Folder {
             self.wipe(&temporary)?;
             return Err(error);
         }
-        if let Some((old, len)) = old {
-            self.overwrite(name, old, len)?;
+        // Whoever reads what everybody may read is not to find zeros.
+        if let Some(old) = old.filter(|old| old.stat.st_mode & ALL_READ == 0) {
+            self.overwrite(name, &old)?;
         }
         self.sync()
     }
@@ -223,8 +245,8 @@ impl Folder {
     ///
     /// Errors: `Folder`.
     pub fn wipe(&self, name: &str) -> Result<(), Error> {
-        let Some((old, len)) = self.writable(name)? else { return Ok(()) };
-        self.overwrite(name, old, len)?;
+        let Some(old) = self.old(name)? else { return Ok(()) };
+        self.overwrite(name, &old)?;
         self.unlink(name)?;
         self.sync()
     }
@@ -278,9 +300,19 @@ impl Folder {
         }
     }
 
-    /// Refuses a private folder that is not of the user whose file was made, or open to others.
+    /// Refuses a private folder that is not of the user whose file was made, or open to others; and a shared one of a
+    /// user who is neither that one nor root, and could replace every key that lies in it.
     fn own(&self, made: &Stat) -> Result<(), Error> {
         let own = rustix::fs::fstat(&self.directory).map_err(|error| self.wrong("its mode", error))?;
+        if self.access == Access::Shared && own.st_uid != made.st_uid && own.st_uid != ROOT {
+            return Err(Error::Folder {
+                path: foreign(&self.path.to_string_lossy()),
+                what: format!(
+                    "expected a folder of root or of the agent's own user {}; it is of user {}",
+                    made.st_uid, own.st_uid
+                ),
+            });
+        }
         if self.access == Access::Private && (own.st_mode & 0o077 != 0 || own.st_uid != made.st_uid) {
             return Err(Error::Folder {
                 path: foreign(&self.path.to_string_lossy()),
@@ -337,25 +369,25 @@ impl Folder {
         }
     }
 
-    /// Opens a regular file for writing, also one of mode 0400, with its length.
-    fn writable(&self, name: &str) -> Result<Option<(File, u64)>, Error> {
-        let Some((file, stat)) = self.file(name)? else { return Ok(None) };
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|error| self.wrong(name, error))?;
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let again = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
-            Ok(again) => again,
+    /// Takes hold of a regular file that is to go, whatever its mode and whoever's it is.
+    fn old(&self, name: &str) -> Result<Option<Old>, Error> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(handle) => handle,
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(self.wrong(name, error)),
         };
-        let same = rustix::fs::fstat(&again).map_err(|error| self.wrong(name, error))?;
-        if (same.st_dev, same.st_ino) != (stat.st_dev, stat.st_ino) {
-            return Err(self.refused(name, "somebody replaced it meanwhile"));
+        let stat = rustix::fs::fstat(&handle).map_err(|error| self.wrong(name, error))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Some(Old { handle, stat })),
+            FileType::Symlink => Err(self.refused(name, "it is a link")),
+            _ => Err(self.refused(name, "it is no regular file")),
         }
-        Ok(Some((File::from(again), u64::try_from(stat.st_size).unwrap_or(0))))
     }
 
-    fn overwrite(&self, name: &str, mut file: File, len: u64) -> Result<(), Error> {
-        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
+    fn overwrite(&self, name: &str, old: &Old) -> Result<(), Error> {
+        let mut file = old.writable().map_err(|error| self.wrong(name, error))?;
+        let mut left = usize::try_from(old.stat.st_size).unwrap_or(0);
         while left > 0 {
             let some = left.min(ZEROS.len());
             file.write_all(&ZEROS[..some]).map_err(|error| self.wrong(name, error))?;
@@ -377,9 +409,53 @@ impl Folder {
     }
 }
 
+/// A file that is there, by a handle that stays with it whatever becomes of its name, and that opens nothing by itself.
+struct Old {
+    handle: OwnedFd,
+    stat: Stat,
+}
+
+impl Old {
+    /// Tells whether it is already what is to be written. One that cannot be read is not.
+    fn is(&self, owner: Option<Owner>, mode: u32, bytes: &[u8]) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        let whose = owner.map_or(self.stat.st_uid == own, |Owner { uid, gid }| {
+            (self.stat.st_uid, self.stat.st_gid) == (uid, gid)
+        });
+        let same = usize::try_from(self.stat.st_size) == Ok(bytes.len());
+        if !whose || !same || self.stat.st_mode & 0o7777 != mode || self.stat.st_nlink != 1 {
+            return false;
+        }
+        let mut held = Zeroizing::new(vec![0; bytes.len()]);
+        let read = File::open(self.path()).and_then(|mut file| file.read_exact(&mut held));
+        read.is_ok() && *held == bytes
+    }
+
+    /// Opens it for writing. A file that the agent gave away, or whose mode lets nobody write, it takes back first: for
+    /// that it need not be allowed to read or write the files of others.
+    fn writable(&self) -> std::io::Result<File> {
+        let open = || File::options().write(true).open(self.path());
+        match open() {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                let own = rustix::process::geteuid().as_raw();
+                if self.stat.st_uid != own {
+                    std::os::unix::fs::chown(self.path(), Some(own), None)?;
+                }
+                std::fs::set_permissions(self.path(), std::fs::Permissions::from_mode(0o600))?;
+                open()
+            }
+            opened => opened,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.handle.as_raw_fd())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, symlink};
 
     use super::*;
 
@@ -465,6 +541,24 @@ mod tests {
         assert!(matches!(Folder::open(&path, Access::Private, true), Err(Error::Folder { .. })));
     }
 
+    /// Such as one that somebody made beforehand in `/dev/shm`.
+    #[test]
+    fn a_folder_of_somebody_else_holds_no_keys() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: only root gives folders away");
+            return;
+        }
+        let scratch = Scratch::new(&disk());
+        let path = scratch.0.join("out");
+        std::fs::create_dir(&path).unwrap();
+        assert!(Folder::open(&path, Access::Shared, true).is_ok());
+        std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+        let refused = Folder::open(&path, Access::Shared, true).unwrap_err();
+        assert!(refused.to_string().contains("of user 12345"), "{refused}");
+        assert_eq!(Folder::look(&path, Access::Shared, true).map(|_| ()), Err(refused));
+        assert!(Folder::open(&path, Access::Private, true).is_err());
+    }
+
     #[test]
     fn links_are_neither_followed_nor_replaced() {
         let scratch = Scratch::new(&disk());
@@ -497,6 +591,41 @@ mod tests {
         assert_eq!(seen, [0; 6]);
         assert!(folder.read("key", 10).unwrap().is_none());
         folder.wipe("key").unwrap();
+    }
+
+    #[test]
+    fn whoever_reads_a_file_that_stays_the_same_is_not_disturbed() {
+        let scratch = Scratch::new(&disk());
+        let folder = Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        folder.write("key", 0o400, b"same").unwrap();
+        let mut held = File::open(scratch.0.join("key")).unwrap();
+        folder.write("key", 0o400, b"same").unwrap();
+        let mut seen = Vec::new();
+        held.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"same");
+        let inode = || std::fs::metadata(scratch.0.join("key")).unwrap().ino();
+        let first = inode();
+        folder.write("key", 0o600, b"same").unwrap();
+        assert_ne!(inode(), first, "another mode is another file");
+        // What everybody may read holds no secret, and a probe that reads it must not find zeros.
+        folder.write("status", 0o444, b"old").unwrap();
+        let mut held = File::open(scratch.0.join("status")).unwrap();
+        folder.write("status", 0o444, b"new").unwrap();
+        seen.clear();
+        held.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"old");
+    }
+
+    /// Any user who may open the folder can hold its lock, and need not give it back.
+    #[test]
+    fn a_lock_that_nobody_gives_back_is_waited_for_within_a_bound() {
+        let scratch = Scratch::new(&disk());
+        let folder = Folder::open(&scratch.0, Access::Shared, true).unwrap();
+        let foreign = File::open(&scratch.0).unwrap();
+        rustix::fs::flock(&foreign, FlockOperation::LockExclusive).unwrap();
+        assert!(matches!(folder.lock(), Err(Error::Folder { .. })));
+        drop(foreign);
+        assert!(folder.lock().is_ok());
     }
 
     #[test]

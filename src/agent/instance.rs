@@ -42,7 +42,7 @@ impl Instance {
         folder.sweep()?;
         let kept = folder.read(FILE, limits::AGENT_FILE_LEN_MAX)?;
         let kept = match &kept {
-            Some(kept) => Some(fields(kept).ok_or_else(|| wrong(&folder, "its file `instance` is damaged"))?),
+            Some(kept) => Some(fields(kept).ok_or_else(|| damaged(&folder))?),
             None => None,
         };
         let kept = kept.filter(|kept| !boot.is_empty() && kept.boot == boot.as_bytes());
@@ -66,6 +66,16 @@ impl Instance {
         Ok(Self { key, transport, folder })
     }
 
+    /// Tells whether `open` would take the keys that lie in the folder, if any do.
+    ///
+    /// Errors: as `open`.
+    pub fn look(folder: &Folder) -> Result<(), Error> {
+        match &folder.read(FILE, limits::AGENT_FILE_LEN_MAX)? {
+            Some(kept) => fields(kept).map(|_| ()).ok_or_else(|| damaged(folder)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the public instance key.
     pub fn public(&self) -> [u8; 32] {
         self.key.public()
@@ -87,6 +97,10 @@ impl Instance {
     pub fn alone(&self) -> Result<Lock<'_>, Error> {
         self.folder.lock()
     }
+}
+
+fn damaged(folder: &Folder) -> Error {
+    wrong(folder, "its file `instance` is damaged")
 }
 
 fn wrong(folder: &Folder, what: &str) -> Error {
@@ -187,7 +201,9 @@ mod tests {
         let folder = Folder::open(&scratch.0, Access::Private, true).unwrap();
         let kept = folder.read(FILE, 4096).unwrap().unwrap();
         folder.write(FILE, 0o600, &kept.expose_secret()[1..]).unwrap();
-        assert!(matches!(scratch.open(Kem::X25519, "boot"), Err(Error::Folder { .. })));
+        let refused = scratch.open(Kem::X25519, "boot").unwrap_err();
+        assert!(matches!(refused, Error::Folder { .. }));
+        assert_eq!(Instance::look(&folder), Err(refused));
     }
 
     #[test]

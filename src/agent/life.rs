@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid};
 
 use super::clock::{Clock, SystemClock};
 use super::config::{Config, OnDenied, Origin, Overrides};
@@ -123,8 +123,11 @@ pub fn main_with<D: Devices>(
     let opened = loaded.and_then(|config| open(&config).map(|devices| (config, devices)));
     let last = match opened {
         Ok((config, mut devices)) => match &task {
-            Task::Once => live(&config, &task, &mut devices, &SystemClock, &Leash::default()),
-            Task::Exec { .. } | Task::Stay => {
+            // A signal ends it at once, unless it is the first process of a container, which the system spares.
+            Task::Once if !getpid().is_init() => {
+                live(&config, &task, &mut devices, &SystemClock, &Leash::default())
+            }
+            Task::Exec { .. } | Task::Once | Task::Stay => {
                 let leash = Leash::default();
                 match Watch::begin(&leash) {
                     Ok(watch) => live(&config, &task, &mut devices, &watch, &leash),

@@ -82,11 +82,12 @@ impl Outcome {
     pub fn status(&self, at: UnixSeconds) -> Status {
         let (state, reasons, lapses_at, lease) = match self {
             Self::Delivered(delivered) => {
-                let stand = match delivered.operation {
-                    Operation::Release | Operation::Renew => Stand::Ready,
-                    Operation::End => Stand::Ended,
+                let (stand, lease) = match delivered.operation {
+                    Operation::Release | Operation::Renew => (Stand::Ready, Some(delivered.lease.clone())),
+                    // Nobody is to take up what was given back.
+                    Operation::End => (Stand::Ended, None),
                 };
-                (stand, Vec::new(), None, Some(delivered.lease.clone()))
+                (stand, Vec::new(), None, lease)
             }
             Self::Denied(denial) => (Stand::Denied, denial.reasons.clone(), denial.lapses_at, None),
             Self::Stopped { error, .. } => {

@@ -5,14 +5,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+
 use super::check::{self, Grant, SignedDenial};
 use super::client::{self, Client};
 use super::clock::{Clock, pause};
 use super::collect::{self, Asked, Challenge};
-use super::config::Config;
+use super::config::{Config, OnDenied};
 use super::deliver::{Delivery, Life};
 use super::devices::Devices;
 use super::error::{Error, Exit};
+use super::file;
 use super::folder::{Access, Folder};
 use super::instance::Instance;
 use super::outcome::{Delivered, Denial, Outcome};
@@ -33,7 +36,10 @@ const SPARE_S: i64 = 5;
 const BRIEF_S: u32 = 10;
 /// Seconds by which the guest's clock and the end of a challenge are apart at most, if the clocks agree: a challenge
 /// lives for two minutes.
-const APART_S_MAX: i64 = 600;
+pub(super) const APART_S_MAX: i64 = 600;
+/// What a lease that is taken up is denied with if it lapsed, was another instance's, or is of other devices or another
+/// tenant than those of now: then a release follows.
+const OVER: [Code; 3] = [Code::LeaseEnded, Code::LeaseOtherDevices, Code::LeaseUnknown];
 /// Milliseconds that are waited beyond the end of a lease that was in the way, and for as long again at most.
 const BEYOND_MS: u64 = 1_500;
 
@@ -52,6 +58,7 @@ pub struct Agent<'a, D, C> {
     pub devices: &'a mut D,
     pub clock: &'a C,
     pub delivery: Delivery,
+    life: Life,
     instance: Instance,
 }
 
@@ -94,7 +101,7 @@ impl<'a, D: Devices, C: Clock> Agent<'a, D, C> {
         let delivery = Delivery::open(config, life)?;
         let run_dir = Folder::open(&config.run_dir, Access::Private, config.danger_keys_on_disk)?;
         let instance = Instance::open(run_dir, config.kem)?;
-        Ok(Self { config, devices, clock, delivery, instance })
+        Ok(Self { config, devices, clock, delivery, life, instance })
     }
 
     /// Gets the configured keys and delivers them.
@@ -103,10 +110,36 @@ impl<'a, D: Devices, C: Clock> Agent<'a, D, C> {
     /// wipes the keys of earlier runs and sets the GPUs not ready. Of the denials one alone is asked for again, once
     /// for each time that the service told and within `wait_lease_s`: another guest's lease that lapses.
     pub fn release(&mut self) -> Outcome {
-        let keys = &self.config.keys;
-        if let Some(outcome) = self.resume() {
-            return outcome;
+        let left = self.delivery.earlier().map(|lease| lease.expires_at);
+        // What an earlier run left in the status says nothing of this one.
+        let begun = Status::bare(Stand::Starting, self.clock.now(), "keys are being asked for", false);
+        if let Err(error) = self.delivery.tell(begun) {
+            return Outcome::Stopped { error, attempts: 0 };
         }
+        let outcome = match self.resume() {
+            Some(outcome) => outcome,
+            None => self.anew(),
+        };
+        let stays = self.life == Life::Stay && self.config.conduct.on_denied == OnDenied::Stop;
+        match (&outcome, left) {
+            // A clock that is known to be wrong ends nothing.
+            (Outcome::Stopped { error: Error::Clock { .. }, .. }, _) => outcome,
+            (Outcome::Stopped { .. }, Some(left)) if stays && left < self.clock.now() => self.lapsed(outcome),
+            (Outcome::Stopped { .. } | Outcome::Delivered(_) | Outcome::Denied(_), _) => outcome,
+        }
+    }
+
+    /// Does what a lapse takes, where the run that renewed the lease was stopped and this one came to nothing.
+    fn lapsed(&mut self, outcome: Outcome) -> Outcome {
+        let told = self.close().and_then(|()| self.delivery.tell(outcome.status(self.clock.now())));
+        match told {
+            Ok(()) => outcome,
+            Err(error) => Outcome::Stopped { error, attempts: 1 },
+        }
+    }
+
+    fn anew(&mut self) -> Outcome {
+        let keys = &self.config.keys;
         let wish = Wish { operation: Operation::Release, keys, lease: None, begins: true };
         let until = self.clock.elapsed() + Duration::from_secs(u64::from(self.config.conduct.wait_lease_s));
         let mut lapse = None;
@@ -174,20 +207,24 @@ impl<'a, D: Devices, C: Clock> Agent<'a, D, C> {
         self.delivery.withdraw().and(ready)
     }
 
-    /// Takes up the lease of an earlier run of this instance, if a workload is at work on the GPUs already: a release
-    /// would be refused for it, a renewal with keys is not. `None` if there is nothing to take up.
+    /// Takes up the lease of an earlier run of this instance by a renewal with keys. `None` if there is nothing to take
+    /// up.
+    ///
+    /// Also while the GPUs are idle: a workload that had its keys from the earlier run begins when it likes, and a
+    /// release that it overtakes would be refused for it.
     fn resume(&mut self) -> Option<Outcome> {
         let lease = self.delivery.earlier()?.clone();
+        let keys = &self.config.keys;
         let works = |facts: Facts| facts.devices.iter().any(|device| device.compute_processes > 0);
-        // A device that gives no facts is told by the release that follows.
-        if lease.expires_at < self.clock.now() || !self.devices.facts().is_ok_and(works) {
+        // A device that gives no facts is told by the release that follows. Whoever asks for a result alone wants it
+        // anew.
+        if lease.expires_at < self.clock.now() || (keys.is_empty() && !self.devices.facts().is_ok_and(works))
+        {
             return None;
         }
-        let keys = &self.config.keys;
         let wish = Wish { operation: Operation::Renew, keys, lease: Some(lease.id), begins: true };
         match self.perform(wish, self.config.retries) {
-            // It lapsed, or was another instance's.
-            Outcome::Denied(denial) if [Code::LeaseEnded, Code::LeaseUnknown].contains(&denial.code) => None,
+            Outcome::Denied(denial) if OVER.contains(&denial.code) => None,
             outcome => Some(outcome),
         }
     }
@@ -367,7 +404,9 @@ impl<'s, 'a, D: Devices, C: Clock> Session<'s, 'a, D, C> {
         if self.wish.begins
             && let Err(error) = agent.devices.set_ready(true)
         {
-            // A workload would meet keys and no GPU.
+            // A workload would meet keys and no GPU; or a GPU that was set ready late, and nobody who vouches for it.
+            // The first fault is the one to tell.
+            agent.devices.set_ready(false).ok();
             agent.delivery.withdraw()?;
             return Err(error.into());
         }
@@ -389,7 +428,9 @@ impl<'s, 'a, D: Devices, C: Clock> Session<'s, 'a, D, C> {
     /// that of a renewal takes is decided by whoever asked for it.
     fn refuse(&mut self, denial: SignedDenial) -> Outcome {
         let kept = self.agent.delivery.keep_receipt(&denial.receipt);
-        let closed = match self.wish.begins {
+        // A GPU that was set not ready may not be set ready again before its driver starts anew.
+        let released_next = self.wish.lease.is_some() && OVER.contains(&denial.code);
+        let closed = match self.wish.begins && !released_next {
             true => self.agent.close(),
             false => Ok(()),
         };
@@ -413,12 +454,14 @@ fn timed(error: Error, challenge: &Challenge, now: UnixSeconds) -> Error {
     }
 }
 
-/// Keeps a request as it is sent, in place of an earlier one.
+/// Keeps a request as it is sent, in place of an earlier one; never through a link, and in no pipe.
 ///
 /// Errors: `Config` naming the file: whoever wants the request kept learns that it is not, before it is sent.
 fn save(path: &Path, body: &[u8]) -> Result<(), Error> {
     let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    let flags = file::flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
+    let opened = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path);
+    let file = opened.and_then(file::regular).and_then(|file| file.set_len(0).map(|()| file));
     file.and_then(|mut file| file.write_all(body)).map_err(|error| Error::Config {
         place: "save_bundle".to_string(),
         what: format!("{}: {error}", path.display()),

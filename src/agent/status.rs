@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deliver::keyring::{Keyring, PREFIX};
 use super::error::{Error, Exit};
-use super::file::bounded;
+use super::file::bounded_regular;
 use crate::protocol::json;
 use crate::protocol::message::LeaseGrant;
 use crate::wire::ids::KeyId;
@@ -113,7 +113,7 @@ impl Status {
     pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(STATUS);
         let wrong = |what: String| Error::Folder { path: foreign(&path.to_string_lossy()), what };
-        let bytes = match bounded(&path, limits::AGENT_FILE_LEN_MAX) {
+        let bytes = match bounded_regular(&path, limits::AGENT_FILE_LEN_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(wrong(error.to_string())),

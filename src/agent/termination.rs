@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use super::file;
 use crate::wire::limits;
 
 /// Where Kubernetes puts the file, unless a container says otherwise.
@@ -19,8 +20,8 @@ pub const PLACE: &str = "/dev/termination-log";
 /// Errors: those of the system. Never for a `PLACE` that is not there.
 pub fn tell(configured: Option<&Path>, line: &str) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
-    let links = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    options.write(true).truncate(true).custom_flags(links);
+    // NONBLOCK: a pipe that nobody reads must not keep the agent.
+    options.write(true).truncate(true).custom_flags(file::flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
     let opened = match configured {
         Some(path) => options.create(true).mode(0o644).open(path),
         None => match options.open(PLACE) {

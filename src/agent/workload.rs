@@ -19,6 +19,8 @@ use super::error::Error;
 /// Exit status for a command that is not there, and for one that cannot be executed, as shells have them.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
+/// SIGKILL by number.
+const KILLED: u8 = 9;
 /// How often a workload that was told to stop is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -152,17 +154,23 @@ impl Workload {
         self.left
     }
 
-    /// Waits for a workload that was told to end; after the grace its whole group is killed.
+    /// Waits for a workload that was told to end; after the grace its whole group is killed, and after as long again it
+    /// is given up: one that hangs in a driver dies of no signal, and must not keep the agent from wiping the keys.
     pub fn stopped(&mut self, clock: &impl Clock, grace_s: u32) -> Left {
-        let until = clock.elapsed() + Duration::from_secs(u64::from(grace_s));
+        let grace = Duration::from_secs(u64::from(grace_s));
+        let until = clock.elapsed() + grace;
         let mut killed = false;
         loop {
             if let Some(left) = self.left() {
                 return left;
             }
-            if clock.elapsed() >= until && !killed {
+            let now = clock.elapsed();
+            if now >= until && !killed {
                 self.leash.signal(Signal::KILL);
                 killed = true;
+            }
+            if now >= until + grace {
+                return Left::Killed(KILLED);
             }
             clock.sleep(LOOK);
         }
@@ -171,5 +179,48 @@ impl Workload {
     /// Sends a signal to the whole group.
     pub fn signal(&self, signal: Signal) {
         self.leash.signal(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::wire::UnixSeconds;
+
+    /// Time that goes on while somebody sleeps.
+    #[derive(Default)]
+    struct Slept(Cell<Duration>);
+
+    impl Clock for Slept {
+        fn now(&self) -> UnixSeconds {
+            UnixSeconds::EPOCH
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.0.get()
+        }
+
+        fn sleep(&self, duration: Duration) -> Duration {
+            self.0.set(self.0.get() + duration);
+            Duration::ZERO
+        }
+
+        fn told_to_end(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_workload_that_no_signal_ends_is_given_up() {
+        let mut child = Command::new("sleep").arg("3600").spawn().unwrap();
+        // Its leash reaches nobody, as no signal reaches whoever hangs in a driver.
+        let mut workload = Workload { pid: Pid::from_child(&child), leash: Leash::default(), left: None };
+        let clock = Slept::default();
+        assert_eq!(workload.stopped(&clock, 10), Left::Killed(KILLED));
+        assert!((20..22).contains(&clock.elapsed().as_secs()), "{:?}", clock.elapsed());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

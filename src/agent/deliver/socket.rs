@@ -1,15 +1,16 @@
 //! Keys on a Unix socket, for as long as the agent lives, to peers whose user the kernel names.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::check::OpenedKey;
@@ -21,7 +22,7 @@ use crate::wire::secret::Secret;
 /// Seconds in which a peer must ask, and in which it must take the answer.
 const PEER_S: u64 = 2;
 /// Bytes of a request: a key id and the end of the line.
-const REQUEST_LEN_MAX: u64 = 130;
+const REQUEST_LEN_MAX: usize = 130;
 const PAUSE: Duration = Duration::from_millis(100);
 const ROOT: u32 = 0;
 
@@ -50,21 +51,12 @@ impl Socket {
     /// Errors: `Target`.
     pub fn bind(path: &Path, owner: Option<Owner>, peers: &[u32]) -> Result<Self, Error> {
         let wrong = |error: std::io::Error| refused(path, &error);
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path).map_err(wrong)?,
-            Ok(_) => {
-                let taken = std::io::Error::other("something that is no socket has its name");
-                return Err(wrong(taken));
-            }
-            Err(_) => {}
+        if is_left(path)? {
+            std::fs::remove_file(path).map_err(wrong)?;
         }
         let listener = UnixListener::bind(path).map_err(wrong)?;
-        if let Some(Owner { uid, gid }) = owner {
-            std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(wrong)?;
-        }
         let mode = if peers.is_empty() { 0o600 } else { 0o666 };
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(wrong)?;
-        let bound = std::fs::symlink_metadata(path).map_err(wrong)?;
+        let own = given(path, owner, mode).map_err(wrong)?;
         let mut served = vec![ROOT, rustix::process::geteuid().as_raw()];
         served.extend(owner.map(|owner| owner.uid));
         served.extend(peers);
@@ -74,7 +66,6 @@ impl Socket {
         let answering = move || answer_all(&listener, &stopped, &served, &shown);
         let thread =
             std::thread::Builder::new().name("key socket".to_string()).spawn(answering).map_err(wrong)?;
-        let own = (bound.dev(), bound.ino());
         Ok(Self { path: path.to_path_buf(), own, shelf, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -113,6 +104,37 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     Error::Target { target: TARGET, what: format!("{}: {error}", path.display()) }
 }
 
+/// Tells whether an earlier agent's socket has the name.
+///
+/// Errors: `Target` if something else has it.
+pub fn is_left(path: &Path) -> Result<bool, Error> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(refused(path, &std::io::Error::other("something that is no socket has its name"))),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Gives the socket mode and owner, and returns its device and inode.
+///
+/// By a handle: whoever may replace the name meanwhile, as its new owner may in many folders, would have the mode given
+/// to a file of its choice.
+fn given(path: &Path, owner: Option<Owner>, mode: u32) -> std::io::Result<(u64, u64)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+    let bound = rustix::fs::fstat(&handle)?;
+    let socket = FileType::from_raw_mode(bound.st_mode) == FileType::Socket;
+    if !socket || bound.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(std::io::Error::other("somebody replaced it meanwhile"));
+    }
+    let itself = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    std::fs::set_permissions(&itself, std::fs::Permissions::from_mode(mode))?;
+    if let Some(Owner { uid, gid }) = owner {
+        std::os::unix::fs::chown(&itself, Some(uid), Some(gid))?;
+    }
+    Ok((bound.st_dev, bound.st_ino))
+}
+
 /// Answers one peer after the other until the other end of `stopped` is gone.
 fn answer_all(listener: &UnixListener, stopped: &UnixStream, served: &[u32], shelf: &Shelf) {
     loop {
@@ -143,9 +165,8 @@ fn answer(mut peer: &UnixStream, served: &[u32], shelf: &Shelf) -> std::io::Resu
     if !served.contains(&user) {
         return peer.write_all(b"error peer_refused\n");
     }
-    let mut line = String::new();
-    BufReader::new(peer.take(REQUEST_LEN_MAX)).read_line(&mut line)?;
-    let Some(id) = line.strip_suffix('\n').and_then(|id| id.parse::<KeyId>().ok()) else {
+    let line = line(peer)?;
+    let Some(id) = line.and_then(|line| line.parse::<KeyId>().ok()) else {
         return peer.write_all(b"error request_malformed\n");
     };
     let shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +176,26 @@ fn answer(mut peer: &UnixStream, served: &[u32], shelf: &Shelf) -> std::io::Resu
             peer.write_all(secret.expose_secret())
         }
         None => peer.write_all(b"error key_unknown\n"),
+    }
+}
+
+/// Reads a line, `None` if what came is none. However slowly it comes, nobody else waits for longer than `PEER_S`.
+fn line(mut peer: &UnixStream) -> std::io::Result<Option<String>> {
+    let until = Instant::now() + Duration::from_secs(PEER_S);
+    let (mut bytes, mut filled) = ([0; REQUEST_LEN_MAX], 0);
+    loop {
+        if let Some(end) = bytes[..filled].iter().position(|byte| *byte == b'\n') {
+            return Ok(std::str::from_utf8(&bytes[..end]).ok().map(str::to_string));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        peer.set_read_timeout(Some(left))?;
+        match peer.read(&mut bytes[filled..])? {
+            0 => return Ok(None),
+            read => filled += read,
+        }
     }
 }
 
@@ -199,6 +240,27 @@ mod tests {
         assert_eq!(asked(&path, b"data\n"), b"error key_unknown\n");
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_peer_that_speaks_slowly_keeps_nobody_for_longer_than_one_that_is_silent() {
+        let shelf = Shelf::default();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let talk = std::thread::spawn(move || {
+            // As many bytes as a request may have, each well within the time for one.
+            for _ in 0..20 {
+                if (&theirs).write_all(b"a").is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(250));
+            }
+        });
+        let begun = Instant::now();
+        let answered = answer(&ours, &[rustix::process::geteuid().as_raw()], &shelf);
+        let took = begun.elapsed();
+        drop(ours);
+        talk.join().unwrap();
+        assert!(answered.is_err() && took < Duration::from_secs(PEER_S + 1), "{took:?}");
     }
 
     #[test]

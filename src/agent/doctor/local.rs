@@ -2,11 +2,16 @@
 
 use super::{Finding, Look, Memory, Reason, State, plausible};
 use crate::agent::config::Config;
+use crate::agent::deliver;
+use crate::agent::deliver::places::Target;
 use crate::agent::error::Error;
 use crate::agent::folder::{Access, Folder};
+use crate::agent::instance::Instance;
+use crate::agent::status::SOCKET;
 use crate::agent::system;
 use crate::protocol::facts::Facts;
 use crate::wire::ids::Mode;
+use crate::wire::text::foreign;
 use crate::wire::{Code, UnixSeconds};
 
 /// What was found, and what of it the look at the devices needs.
@@ -65,12 +70,13 @@ impl Local {
         for (name, path, access) in
             [("out_dir", &config.out_dir, Access::Shared), ("run_dir", &config.run_dir, Access::Private)]
         {
-            let looked = Folder::look(path, access, disk);
+            let looked = Folder::look(path, access, disk).and_then(|folder| left(folder, access));
             self.findings.push(folder(name, &looked, disk));
             if let (Ok(Some(folder)), Access::Private) = (looked, access) {
                 self.run_dir = Some(folder);
             }
         }
+        self.findings.extend(socket(config));
     }
 }
 
@@ -81,6 +87,27 @@ pub fn stated(facts: &Facts) -> Finding {
         Ok(len) => Finding::ok("facts", format!("{len} bytes, to be stated as they are above")),
         Err(error) => Finding::stopped("facts", &Error::from(error)),
     }
+}
+
+/// Looks at what an earlier run left, as the agent will when it begins.
+fn left(folder: Option<Folder>, access: Access) -> Result<Option<Folder>, Error> {
+    match (&folder, access) {
+        (Some(folder), Access::Shared) => deliver::manifest(folder).map(|_| ())?,
+        (Some(folder), Access::Private) => Instance::look(folder)?,
+        (None, Access::Shared | Access::Private) => {}
+    }
+    Ok(folder)
+}
+
+/// Looks whether the socket's name is free; nothing is bound.
+fn socket(config: &Config) -> Option<Finding> {
+    let asked = config.places.targets.iter().flatten().any(|target| *target == Target::Socket);
+    let path = config.places.socket.clone().unwrap_or_else(|| config.out_dir.join(SOCKET));
+    asked.then(|| match deliver::socket::is_left(&path) {
+        Ok(false) => Finding::ok("socket", format!("{} is free", foreign(&path.to_string_lossy()))),
+        Ok(true) => Finding::ok("socket", format!("another one is at {}", foreign(&path.to_string_lossy()))),
+        Err(error) => Finding::stopped("socket", &error),
+    })
 }
 
 fn pins(config: &Config) -> Finding {

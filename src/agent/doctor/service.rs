@@ -6,6 +6,7 @@ use crate::agent::clock::Clock;
 use crate::agent::collect::Challenge;
 use crate::agent::config::Config;
 use crate::agent::error::Error;
+use crate::agent::run::APART_S_MAX;
 use crate::wire::{UnixSeconds, limits};
 
 /// Asks for a challenge, if that is wanted. The service keeps nothing of one that nobody answers.
@@ -34,6 +35,10 @@ fn challenge(config: &Config) -> Result<Challenge, Error> {
 
 fn time(expires_at: UnixSeconds, now: UnixSeconds) -> Finding {
     match expires_at.since(now) {
+        left if left > APART_S_MAX => {
+            let what = format!("the challenge ends at {expires_at}, and this clock says {now}: set it");
+            Finding::new("time", State::Wrong, what)
+        }
         left if left > 0 => {
             Finding::ok("time", format!("the challenge lives for {left} s more by this clock"))
         }
@@ -53,5 +58,8 @@ mod tests {
         let at = |seconds| UnixSeconds::new(seconds).unwrap();
         assert_eq!(time(at(100), at(99)).state, State::Ok);
         assert_eq!(time(at(100), at(100)).state, State::Wrong);
+        // No challenge lives so long: the agent would take this clock for wrong, too.
+        assert_eq!(time(at(100 + APART_S_MAX), at(100)).state, State::Ok);
+        assert_eq!(time(at(101 + APART_S_MAX), at(100)).state, State::Wrong);
     }
 }

@@ -14,6 +14,8 @@ use libloading::Symbol;
 use crate::wire::limits;
 use crate::wire::text::foreign;
 
+/// NVML's word for an order that the driver does not take.
+pub const INVALID_ARGUMENT: c_uint = 2;
 /// NVML's word for "this device, or this mode of it, does not know that".
 pub const NOT_SUPPORTED: c_uint = 3;
 /// NVML's word for a handle that is not there.
@@ -52,7 +54,7 @@ impl fmt::Display for Fault {
 fn name(status: c_uint) -> Option<&'static str> {
     Some(match status {
         1 => "uninitialized",
-        2 => "invalid argument",
+        INVALID_ARGUMENT => "invalid argument",
         NOT_SUPPORTED => "not supported",
         4 => "no permission",
         NOT_FOUND => "not found",

@@ -70,11 +70,26 @@ impl Nvml {
         })
     }
 
-    /// Lets the GPUs accept work, or not.
+    /// Lets the GPUs accept work, or not. What is so already is left so: once it was told that they do not, the driver
+    /// takes no word about it any more.
     ///
-    /// Errors: `Absent`, `Failed`.
+    /// Errors: `Absent`, `Failed`; `Spent` if they can be set ready no more.
     pub fn set_ready(&mut self, ready: bool) -> Result<(), DeviceError> {
-        self.with(|library| library.set_ready(u32::from(ready)))
+        let wanted = u32::from(ready);
+        let taken = self.with(|library| match library.ready() == Ok(wanted) {
+            true => Ok(true),
+            false => match library.set_ready(wanted) {
+                Err(Fault::Status { status: ffi::INVALID_ARGUMENT, .. }) if ready => Ok(false),
+                set => set.map(|()| true),
+            },
+        })?;
+        match taken {
+            true => Ok(()),
+            false => {
+                let what = "ready was taken back before; restart the guest".to_string();
+                Err(DeviceError::Spent { interface: Interface::Nvml, what })
+            }
+        }
     }
 
     fn with<R>(&mut self, ask: impl FnOnce(&Library) -> Result<R, Fault>) -> Result<R, DeviceError> {
@@ -270,9 +285,9 @@ fn protected(library: &Library, device: Device, confidential: Switch) -> Result<
 }
 
 /// Counts processes with a compute context, clients of MPS among them, each once; a driver without MPS has no clients
-/// of it. The agent's own is none: it asks the driver, and computes nothing.
+/// of it. None is taken for the agent, which asks the driver and computes nothing: its own number in the list is that
+/// of a process in another PID namespace.
 fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
-    let own = std::process::id();
     let mut known = BTreeSet::new();
     // A process of another PID namespace has the number 0: any number of them may be behind it.
     let mut others: u32 = 0;
@@ -281,7 +296,7 @@ fn processes(library: &Library, device: Device) -> Result<u32, Fault> {
         match running {
             Running::Listed(list) => {
                 others = others.saturating_add(list.iter().map(|pid| u32::from(*pid == 0)).sum());
-                known.extend(list.into_iter().filter(|pid| *pid != 0 && *pid != own));
+                known.extend(list.into_iter().filter(|pid| *pid != 0));
             }
             Running::Many(count) => others = others.saturating_add(count),
         }

@@ -90,6 +90,8 @@ fn keys_are_taken_back_if_the_gpus_cannot_be_set_ready() {
     guest.devices.ready_fails = Some(DeviceError::Failed { interface, what: "no".to_string() });
     assert_eq!(guest.run().exit(), Exit::Undecided);
     assert!(guest.has_no_keys());
+    // It may have come about all the same, too late for whoever asked.
+    assert_eq!(guest.devices.calls[guest.devices.calls.len() - 2..], [Call::Ready(true), Call::Ready(false)]);
 }
 
 #[test]

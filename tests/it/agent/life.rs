@@ -290,14 +290,123 @@ fn an_agent_that_starts_again_beside_its_workload_takes_its_lease_up() {
     });
     let mut guest = Guest::new(&service, &server);
     assert_eq!(guest.run().exit(), Exit::Delivered);
+    // Also beside one that is not at work yet: it begins when it likes, and would be met by a release half way.
     assert_eq!(guest.run().exit(), Exit::Delivered);
-    assert_eq!(asked(&server, "/attest"), 2, "an idle GPU is asked for anew");
     guest.devices.set_processes(1);
     let outcome = guest.run();
     assert_eq!(outcome.exit(), Exit::Delivered, "{outcome}");
-    assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (2, 1));
+    assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (1, 2));
     assert_eq!(guest.read("models_llama").unwrap(), SECRET);
     assert_eq!(guest.devices.calls.last(), Some(&Call::Ready(true)));
+}
+
+#[test]
+fn a_lease_is_still_known_after_a_start_that_came_to_nothing() {
+    let (service, server) = scripted(|service, request| match (request.route.as_str(), request.number) {
+        ("/attest", 0) => Response::json(200, &two_keys(service, request)),
+        ("/attest/renew", 1) => Response::lost(),
+        ("/attest/renew", _) => Response::json(200, &two_keys(service, request)),
+        // What the service says of a release beside a process.
+        _ => Response::json(403, &service.denial(request, &[Code::GpuProcessPresent])),
+    });
+    let mut guest = Guest::new(&service, &server);
+    guest.config.retries = 0;
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    guest.devices.set_processes(1);
+    assert_eq!(guest.live(&Task::Stay).status(), 3);
+    assert_eq!(guest.read("data").unwrap(), OTHER, "the workload keeps its keys");
+    let outcome = guest.run();
+    assert_eq!(outcome.exit(), Exit::Delivered, "{outcome}");
+    assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (1, 2));
+}
+
+/// The agent that renewed was killed, and the next one hears nothing until the lease is over.
+#[test]
+fn a_lease_that_lapsed_while_nobody_renewed_takes_the_keys_at_the_next_start_that_stays() {
+    let (service, server) = scripted(|service, request| match request.number {
+        0 => Response::json(200, &two_keys(service, request)),
+        _ => Response::lost(),
+    });
+    let mut guest = Guest::new(&service, &server);
+    guest.config.retries = 0;
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    assert_eq!(guest.live(&Task::Stay).status(), 3);
+    assert!(!guest.has_no_keys(), "the lease lasts");
+    guest.clock.now.set(now().plus(601));
+    assert_eq!(guest.run().exit(), Exit::Undecided);
+    assert!(!guest.has_no_keys(), "whoever does not stay leaves what is there");
+    guest.config.conduct.on_denied = OnDenied::Warn;
+    assert_eq!(guest.live(&Task::Stay).status(), 3);
+    assert!(!guest.has_no_keys());
+    guest.config.conduct.on_denied = OnDenied::Stop;
+    assert_eq!(guest.live(&Task::Stay).status(), 3);
+    assert!(guest.has_no_keys());
+    assert_eq!(guest.devices.calls.last(), Some(&Call::Ready(false)));
+    assert_eq!(guest.status()["state"], "undecided");
+}
+
+/// A driver that was told so once takes no ready state any more, until it starts anew.
+#[test]
+fn gpus_are_not_set_unready_between_a_lease_that_is_over_and_the_release_that_follows() {
+    for code in [Code::LeaseEnded, Code::LeaseOtherDevices, Code::LeaseUnknown] {
+        let (service, server) =
+            renewing(move |service, request| Response::json(403, &service.denial(request, &[code])));
+        let mut guest = Guest::new(&service, &server);
+        assert_eq!(guest.run().exit(), Exit::Delivered);
+        assert_eq!(guest.run().exit(), Exit::Delivered, "{code}");
+        assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (2, 1));
+        assert!(!guest.devices.calls.contains(&Call::Ready(false)), "{code}");
+    }
+}
+
+#[test]
+fn a_lease_that_was_given_back_is_not_taken_up() {
+    let (service, server) = renewing(renewed);
+    let mut guest = Guest::new(&service, &server);
+    for _ in 0..2 {
+        guest.clock.ends_after(1);
+        assert_eq!(guest.live(&Task::Stay).status(), 0);
+    }
+    assert_eq!((asked(&server, "/attest"), asked(&server, "/attest/renew")), (2, 0));
+}
+
+/// Any user who may open the folder can hold its lock.
+#[test]
+fn a_lock_in_foreign_hands_saves_no_key_from_a_denial() {
+    let (service, server) =
+        renewing(|service, request| Response::json(403, &service.denial(request, &[Code::GpuRevoked])));
+    let mut guest = Guest::new(&service, &server);
+    let (held, folder) = (Arc::new(Mutex::new(None)), guest.config.out_dir.clone());
+    let hold = Arc::clone(&held);
+    guest.clock.looks(move |_| {
+        let mut hold = hold.lock().unwrap();
+        if hold.is_none() {
+            let file = std::fs::File::open(&folder).unwrap();
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+            *hold = Some(file);
+        }
+    });
+    let last = guest.live(&Task::Stay);
+    assert_eq!(last.status(), 1, "{last}");
+    assert!(guest.has_no_keys());
+    assert_eq!(guest.devices.calls.last(), Some(&Call::Ready(false)));
+}
+
+#[test]
+fn a_renewal_that_cannot_be_written_down_takes_no_key_from_the_workload() {
+    let (service, server) = renewing(|service, request| {
+        let mut grant = service.grant(request, "renewed", Vec::new());
+        grant.body.attestation_result = Some("a.b.c".to_string());
+        Response::json(200, &service.signed(request, grant.body))
+    });
+    let mut guest = Guest::new(&service, &server);
+    guest.config.retries = 0;
+    assert_eq!(guest.run().exit(), Exit::Delivered);
+    std::fs::remove_file(guest.out("attestation-result.jwt")).unwrap();
+    std::fs::create_dir(guest.out("attestation-result.jwt")).unwrap();
+    let renewed = guest.agent().renew(LEASE, &[]);
+    assert_eq!(renewed.code(), Some(Code::AgentFolderRefused), "{renewed}");
+    assert!(!guest.has_no_keys());
 }
 
 #[test]

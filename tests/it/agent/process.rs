@@ -286,3 +286,103 @@ fn exit_status_and_message_tell_whether_to_go_on_to_stop_or_to_wait() {
     assert!(place.text("told").unwrap().starts_with("misconfigured: agent_config_invalid"));
     assert_eq!(place.run(&["status"], &[]), 2);
 }
+
+/// As the units and the pod start it: root, with few of root's powers.
+#[test]
+fn keys_that_were_given_away_are_replaced_and_wiped_without_power_over_the_files_of_others() {
+    let powers = ["--bounding-set", "-all,+chown", "--"];
+    let can = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    if !rustix::process::geteuid().is_root() || !can(Command::new("setpriv").args(powers).arg("true")) {
+        println!("SKIPPED: setpriv cannot take root's powers here");
+        return;
+    }
+    let (service, server) = scripted(|service, request| match request.number {
+        0 => Response::json(200, &two_keys(service, request)),
+        1 => {
+            let keys = service.keys(request, &[("models/llama", b"another"), ("data", OTHER)]);
+            Response::json(200, &service.grant(request, "released", keys))
+        }
+        _ => Response::json(403, &service.denial(request, &[Code::GpuRevoked])),
+    });
+    let place = Place::new("agent-few-powers", &service, &server, "owner = \"12345:12345\"\n");
+    let agent = || {
+        let mut command = Command::new("setpriv");
+        command.args(powers).arg(env!("CARGO_BIN_EXE_claviger")).args(["agent", "--config", "agent.toml"]);
+        command.args(["--simulated-machine", "machine/machine.sock"]).current_dir(place.scratch.path());
+        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).ended().code()
+    };
+    assert_eq!(agent(), Some(0));
+    assert_eq!(place.text("out/models_llama").unwrap().as_bytes(), SECRET);
+    let held = std::fs::File::open(place.path("out/models_llama")).unwrap();
+    assert_eq!(agent(), Some(0));
+    assert_eq!(place.text("out/models_llama").unwrap(), "another");
+    let wiped = |mut file: &std::fs::File| {
+        let mut seen = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut seen).unwrap();
+        seen.iter().all(|byte| *byte == 0) && !seen.is_empty()
+    };
+    assert!(wiped(&held));
+    let held = std::fs::File::open(place.path("out/models_llama")).unwrap();
+    assert_eq!(agent(), Some(1));
+    assert!(place.has_no_keys() && wiped(&held));
+}
+
+/// A pipe under the name of a file that the agent reads or writes makes nobody wait.
+#[test]
+fn pipes_in_the_place_of_files_are_told_and_not_waited_for() {
+    let pipe = |path: PathBuf| {
+        std::fs::remove_file(&path).ok();
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let (service, server) = granting();
+    for name in ["pins.json", "ca.pem", "init.toml", "agent.toml"] {
+        let more = "init_data = \"init.toml\"\nca_file = \"ca.pem\"\n";
+        let place = Place::new(&format!("agent-pipe-{name}"), &service, &server, more);
+        place.scratch.write("init.toml", b"version = '0.1.0'\nalgorithm = 'sha256'\n[data]\n");
+        place.scratch.write("ca.pem", b"");
+        pipe(place.path(name));
+        assert_eq!(place.run(&[], &[]), 2, "{name}");
+        assert_eq!(place.run(&["status"], &[]), 2, "{name}");
+    }
+    assert!(server.routes().is_empty());
+    let place = Place::new("agent-pipe-out", &service, &server, "save_bundle = \"bundle\"\n");
+    pipe(place.path("bundle"));
+    assert_eq!(place.run(&[], &[]), 2, "whoever wants the request kept learns that it is not");
+    std::fs::remove_file(place.path("bundle")).unwrap();
+    std::fs::remove_file(place.path("last")).unwrap();
+    pipe(place.path("last"));
+    assert_eq!(place.run(&[], &[]), 0);
+    pipe(place.path("out/status.json"));
+    assert_eq!(place.run(&["status"], &[]), 2);
+}
+
+#[test]
+fn a_request_is_kept_through_no_link() {
+    let (service, server) = granting();
+    let place = Place::new("agent-bundle-link", &service, &server, "save_bundle = \"bundle\"\n");
+    place.scratch.write("victim", b"untouched");
+    std::os::unix::fs::symlink(place.path("victim"), place.path("bundle")).unwrap();
+    assert_eq!(place.run(&[], &[]), 2);
+    assert_eq!(place.text("victim").unwrap(), "untouched");
+}
+
+/// The first process of a container is spared by signals that it does not ask for.
+#[test]
+fn an_agent_that_delivers_once_ends_as_it_is_told_also_as_the_first_process() {
+    if !Command::new("unshare").args(["-p", "-f", "true"]).status().is_ok_and(|status| status.success()) {
+        println!("SKIPPED: no process namespace can be made here");
+        return;
+    }
+    let (service, server) = scripted(|_, _| problem(503, Code::RimMissing, Some(600)));
+    let place = Place::new("agent-first", &service, &server, "");
+    let mut command = Command::new("unshare");
+    command.args(["-p", "-f"]);
+    command.arg(env!("CARGO_BIN_EXE_claviger")).args(["agent", "--config", "agent.toml", "--retries", "5"]);
+    command.args(["--simulated-machine", "machine/machine.sock"]).current_dir(place.scratch.path());
+    let outer = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    place.awaits(|place| place.status().is_some_and(|status| status["code"] == "rim_missing"));
+    let children = format!("/proc/{0}/task/{0}/children", outer.0.id());
+    let child = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(child).unwrap(), Signal::TERM).unwrap();
+    place.awaits(|place| place.text("last").is_some_and(|last| last.contains("agent_told_to_end")));
+}

@@ -292,6 +292,32 @@ fn a_wrong_configuration_is_told_and_hides_nothing_else() {
     assert_eq!(fs::read_dir(guest.place.0.join("run")).unwrap().count(), 0);
 }
 
+/// What would stop the agent at its start, before it asks for anything.
+#[test]
+fn what_an_earlier_run_left_is_looked_at_as_the_agent_does() {
+    let wrong = |name: &str, folder: &str, file: &str, finding: &str, words: &str| {
+        let mut guest = Guest::snp(name);
+        guest.configure("deliver = [\"files\", \"socket\"]\nsocket = \"keys.sock\"");
+        let folder = guest.place.0.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        if folder.ends_with("run") {
+            fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        }
+        fs::write(folder.join(file), b"{}").unwrap();
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(folder.join(file), closed).unwrap();
+        let looked = guest.looked(CONFIGURED);
+        assert_eq!((looked.status, &looked.json["outcome"]), (2, &"misconfigured".into()));
+        looked.says("agent", finding, "wrong", words);
+    };
+    wrong("look-left-status", "out", "status.json", "out_dir", "status.json is not of an agent");
+    wrong("look-left-instance", "run", "instance", "run_dir", "`instance` is damaged");
+    wrong("look-left-socket", ".", "keys.sock", "socket", "no socket has its name");
+    let mut guest = Guest::snp("look-left-nothing");
+    guest.configure("deliver = [\"files\", \"socket\"]\nsocket = \"keys.sock\"");
+    guest.looked(CONFIGURED).ready();
+}
+
 #[test]
 fn another_agent_that_collects_is_not_disturbed() {
     let mut guest = Guest::snp("look-busy");

@@ -78,6 +78,8 @@ pub struct State {
     pub devtools: u32,
     pub multi_gpu: u32,
     pub ready: u32,
+    /// Whether ready was taken back, after which it cannot be set.
+    pub spent: bool,
     pub gpus: Vec<Gpu>,
     /// Calls that answer something else, from the time on that they are made (the first is 0).
     pub instead: Vec<(&'static str, usize, Answer)>,
@@ -97,6 +99,7 @@ impl State {
             multi_gpu: 0,
             ready: 0,
             gpus,
+            spent: false,
             instead: Vec::new(),
             after: None,
             calls: Vec::new(),
@@ -165,7 +168,12 @@ impl State {
             }
             "nvmlSystemGetConfComputeGpusReadyState" => numbers(&[self.ready]),
             "nvmlSystemSetConfComputeGpusReadyState" => {
-                self.ready = u32_at(input, 0);
+                if self.spent {
+                    return Err(2);
+                }
+                let ready = u32_at(input, 0);
+                self.spent = self.ready == 1 && ready == 0;
+                self.ready = ready;
                 Vec::new()
             }
             "nvmlDeviceGetCount_v2" => numbers(&[u32::try_from(self.gpus.len()).unwrap()]),

@@ -250,3 +250,24 @@ fn a_guest_without_the_library_says_so() {
     fs::remove_file(&guest.library.path).unwrap();
     guest.run().stopped(UNAVAILABLE, &["NVML is not there"]);
 }
+
+/// As the driver has it: the state is one of the system, and whoever takes it back takes it for good.
+#[test]
+fn gpus_that_were_set_not_ready_are_not_asked_for_in_vain() {
+    const SET: &str = "nvmlSystemSetConfComputeGpusReadyState";
+    let guest = Guest::snp("ready-spent");
+    guest.nvml().spent = true;
+    let ran = guest.run();
+    assert_eq!(ran.output.status.code(), Some(2), "{ran:?}");
+    assert_eq!((ran.status()["code"].as_str(), ran.key()), (Some("agent_device_unavailable"), None));
+    assert!(ran.said().contains("restart the guest"), "{ran:?}");
+    assert_eq!(guest.stage.count("released"), 1, "no release is asked for again");
+    let guest = Guest::snp("ready-off");
+    guest.nvml().gpu().mig = (1, 1);
+    guest.run().denied(&["gpu_mig_enabled", "gpu_mig_pending"]);
+    assert_eq!(guest.nvml().called(SET), 0, "GPUs that are not ready are not set so for good");
+    guest.nvml().gpu().mig = (0, 0);
+    guest.run().delivered();
+    guest.run().delivered();
+    assert_eq!(guest.nvml().called(SET), 1);
+}
