@@ -22,6 +22,11 @@ pub mod oid {
     pub const CSP_ID: &str = "1.3.6.1.4.1.3704.1.5";
 }
 
+/// Bytes of a hwID of Milan and Genoa.
+pub const HWID_LEN: usize = 64;
+/// Bytes of a hwID of Turin.
+pub const HWID_LEN_TURIN: usize = 8;
+
 /// Common name of every VCEK.
 pub const VCEK_CN: &str = "SEV-VCEK";
 /// Common name of every VLEK.
@@ -182,8 +187,8 @@ pub fn kind(certificate: &Certificate, product: Product) -> Result<Kind, Error> 
         (_, Some(_), Some(_)) => Err(Error::VekKind { actual: "both hwID and CSP id".to_string() }),
         (VCEK_CN, Some(hwid), None) => {
             let expected_len = match product {
-                Product::Genoa | Product::Milan => 64,
-                Product::Turin => 8,
+                Product::Genoa | Product::Milan => HWID_LEN,
+                Product::Turin => HWID_LEN_TURIN,
             };
             match hwid.value.len() == expected_len {
                 true => Ok(Kind::Vcek { hwid: hwid.value.clone() }),

@@ -240,6 +240,13 @@ const CASES: &[Case] = &[
         &[("smt = \"allow\"", "smt = \"allow\"\nvlek_providers = ['CN=a']")], &[Code::SnpVlekProviderNotListed]),
     Case("a VLEK of a listed provider", |w| { w.snp().signer = Signer::Vlek; w.vlek_provider = Some("CN=a".into()); },
         &[("smt = \"allow\"", "smt = \"allow\"\nvlek_providers = ['CN=a']")], &[]),
+    Case("a VLEK under a list of chips", |w| {
+            w.snp().signer = Signer::Vlek; w.snp().chip_id = [0; 64]; w.vlek_provider = Some("CN=a".into());
+        }, VLEK_AND_CHIPS, &[Code::SnpNotChipBound]),
+    Case("a VLEK beside a chip of the list", |w| {
+            w.snp().signer = Signer::Vlek; w.vlek_provider = Some("CN=a".into());
+        }, VLEK_AND_CHIPS, &[Code::SnpNotChipBound]),
+    Case("a listed chip beside a list of providers", NOTHING, VLEK_AND_CHIPS, &[]),
     Case("another measurement", |w| w.snp().measurement = Digest::new([9; 48]), SAME, &[Code::SnpMeasurementNotListed]),
     Case("a measurement of zero", |w| w.snp().measurement = Digest::new([0; 48]), SAME,
         &[Code::SnpMeasurementNotListed]),
@@ -300,6 +307,9 @@ const CHIPS: &str = concat!(
     "0505050505050505050505050505050505050505050505050505050505050505",
     "0505050505050505050505050505050505050505050505050505050505050505\"]"
 );
+
+const VLEK_AND_CHIPS: &[(&str, &str)] =
+    &[("smt = \"allow\"", CHIPS), ("vmpl = 0", "vmpl = 0\nvlek_providers = ['CN=a']")];
 
 const ID_KEYS: &[(&str, &str)] = &[(
     concat!(

@@ -136,10 +136,12 @@ fn submodules(granted: &Granted, claims: &Claims<Fresh>) -> Value {
         Some(Cpu::Tdx(sent)) => Some(tdx(sent, &evidence.cpu)),
         None => None,
     };
-    if let (Some(mut cpu), Some(machine)) = (cpu, claims.cpu().map(Cpu::machine)) {
+    if let Some(mut cpu) = cpu {
         cpu["ear.status"] = json!(status);
         cpu["ear.appraisal-policy-id"] = json!(granted.policy().to_string());
-        cpu["claviger.chip"] = json!(machine);
+        // Whoever relies on the result may know machines by this digest: a key of many machines names none.
+        let bound = claims.cpu().filter(|cpu| cpu.is_bound_to_machine());
+        cpu["claviger.chip"] = json!(bound.map(Cpu::machine));
         submodules.insert("cpu".to_string(), cpu);
     }
     for (at, (gpu, sent)) in claims.gpus().iter().zip(&evidence.gpus).enumerate() {
@@ -160,6 +162,8 @@ fn snp(snp: &Snp, sent: &CpuEvidence) -> Value {
         "claviger.host-data": report.host_data,
         "claviger.init-data": digest(&sent.init_data),
         "claviger.vmpl": report.vmpl,
+        "claviger.signing-key": report.signer.to_string(),
+        "claviger.vlek-provider": snp.provider,
         "claviger.reported-tcb": report.reported_tcb.to_string(),
     })
 }

@@ -1,4 +1,6 @@
-//! A simulated AMD: ARK, ASK, chips with their VCEKs, revocation lists and SNP reports.
+//! A simulated AMD: ARK, ASK, ASVK, chips with their VCEKs, VLEKs of providers, revocation lists and SNP reports.
+
+use std::sync::OnceLock;
 
 use super::der;
 use super::x509::{
@@ -52,12 +54,12 @@ impl Line {
         }
     }
 
-    /// Returns the serial numbers of ARK and ASK.
-    fn serials(self) -> (u32, u32) {
+    /// Returns the serial numbers of ARK, ASK and ASVK.
+    fn serials(self) -> [u32; 3] {
         match self {
-            Self::Genoa => (0x20000, 0x20002),
-            Self::Milan => (0x10000, 0x10001),
-            Self::Turin => (0x30000, 0x30001),
+            Self::Genoa => [0x20000, 0x20002, 0x20101],
+            Self::Milan => [0x10000, 0x10001, 0x10101],
+            Self::Turin => [0x30000, 0x30001, 0x30101],
         }
     }
 }
@@ -96,6 +98,7 @@ pub struct Amd {
     pub line: Line,
     pub ark: Authority,
     pub ask: Authority,
+    asvk: OnceLock<Authority>,
     now: UnixSeconds,
 }
 
@@ -110,38 +113,30 @@ impl Amd {
             (Signer::rsa(), other.join().unwrap_or(Err(CryptoError::NoRandomness)))
         });
         let (ark_key, ask_key) = (ark_key?, ask_key?);
-        let (ark_serial, ask_serial) = line.serials();
-        let start = now.plus(-4 * YEAR_S);
-        let crl_point = x509::crl_point(&format!("https://kdsintf.amd.com/vcek/v1/{}/crl", line.text()));
-        let ark_id = ark_key.key_id();
-        let tbs = |serial: u32, common_name: &str, key: &Signer, extensions| Tbs {
-            serial: serial.to_be_bytes().to_vec(),
-            issuer: Vec::new(),
-            window: Window { not_before: start, not_after: start.plus(25 * YEAR_S) },
-            dates: DateForm::ByYear,
-            subject: amd_name(common_name),
-            spki: key.spki(),
-            extensions,
-            pss_trailer: true,
-        };
-        let ark_extensions = vec![
+        let [ark_serial, ask_serial, _] = line.serials();
+        let extensions = vec![
             x509::key_usage(true, Usage::CertificatesAndLists),
-            x509::subject_key_id(&ark_id),
+            x509::subject_key_id(&ark_key.key_id()),
             x509::ca(None),
-            crl_point.clone(),
+            list_point(line, "vcek"),
         ];
-        let ark_tbs = tbs(ark_serial, &format!("ARK-{}", line.text()), &ark_key, ark_extensions);
-        let ark = Authority::certify(ark_tbs, ark_key, None)?;
-        let ask_extensions = vec![
-            x509::subject_key_id(&ask_key.key_id()),
-            x509::authority_key_id(&ark_id),
-            x509::ca(Some(0)),
-            x509::key_usage(true, Usage::CertificatesLoose),
-            crl_point,
-        ];
-        let ask_tbs = tbs(ask_serial, &format!("SEV-{}", line.text()), &ask_key, ask_extensions);
-        let ask = Authority::certify(ask_tbs, ask_key, Some(&ark))?;
-        Ok(Self { line, ark, ask, now })
+        let tbs = authority(now, ark_serial, &format!("ARK-{}", line.text()), &ark_key, extensions);
+        let ark = Authority::certify(tbs, ark_key, None)?;
+        let ask =
+            intermediate(&ark, (now, line, "vcek"), ask_serial, &format!("SEV-{}", line.text()), ask_key)?;
+        Ok(Self { line, ark, ask, asvk: OnceLock::new(), now })
+    }
+
+    /// Returns the authority of the providers' keys; makes it when it is first asked for, since few need it.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn asvk(&self) -> Result<&Authority, CryptoError> {
+        if let Some(asvk) = self.asvk.get() {
+            return Ok(asvk);
+        }
+        let ([.., serial], name) = (self.line.serials(), format!("SEV-VLEK-{}", self.line.text()));
+        let asvk = intermediate(&self.ark, (self.now, self.line, "vlek"), serial, &name, Signer::rsa()?)?;
+        Ok(self.asvk.get_or_init(|| asvk))
     }
 
     /// Returns the root certificate.
@@ -172,9 +167,20 @@ impl Amd {
             },
             tcb,
             key: Signer::p384()?,
-            vcek: Vec::new(),
+            vek: Vec::new(),
+            provider: None,
         };
-        chip.vcek = self.vcek(&chip, &self.vcek_fields(&chip))?;
+        chip.vek = self.vcek(&chip, &self.vcek_fields(&chip))?;
+        Ok(chip)
+    }
+
+    /// Makes a chip that signs with a key of a cloud provider: it has a VLEK in the place of its VCEK.
+    ///
+    /// Errors: `NoRandomness`.
+    pub fn chip_of_provider(&self, chip_id: [u8; 64], tcb: Tcb, csp_id: &str) -> Result<Chip, CryptoError> {
+        let mut chip = self.chip(chip_id, tcb)?;
+        chip.vek = self.vcek(&chip, &self.vlek_fields(&chip, csp_id))?;
+        chip.provider = Some(csp_id.to_string());
         Ok(chip)
     }
 
@@ -196,6 +202,21 @@ impl Amd {
         }
     }
 
+    /// Returns what the right VLEK of a provider says, for a key of the chip's TCB.
+    pub fn vlek_fields(&self, chip: &Chip, csp_id: &str) -> VcekFields {
+        let vcek = self.vcek_fields(chip);
+        let start = vcek.window.not_before;
+        VcekFields {
+            common_name: "SEV-VLEK".to_string(),
+            product: self.line.text().to_string(),
+            hwid: None,
+            csp_id: Some(csp_id.to_string()),
+            window: Window { not_before: start, not_after: start.plus(YEAR_S) },
+            under: Issuer::Asvk,
+            ..vcek
+        }
+    }
+
     /// Certifies the chip's key as `fields` say, right or wrong.
     ///
     /// Errors: `NoRandomness`.
@@ -203,6 +224,7 @@ impl Amd {
         let issuer = match fields.under {
             Issuer::Ark => &self.ark,
             Issuer::Ask => &self.ask,
+            Issuer::Asvk => self.asvk()?,
         };
         let tbs = Tbs {
             serial: fields.serial.clone(),
@@ -243,6 +265,49 @@ impl Amd {
     }
 }
 
+/// Where AMD would hand out the revocation list of the path `vcek` or `vlek`.
+fn list_point(line: Line, path: &str) -> Vec<u8> {
+    x509::crl_point(&format!("https://kdsintf.amd.com/{path}/v1/{}/crl", line.text()))
+}
+
+/// Writes what ARK, ASK and ASVK have in common.
+fn authority(
+    now: UnixSeconds,
+    serial: u32,
+    common_name: &str,
+    key: &Signer,
+    extensions: Vec<Vec<u8>>,
+) -> Tbs {
+    let start = now.plus(-4 * YEAR_S);
+    Tbs {
+        serial: serial.to_be_bytes().to_vec(),
+        issuer: Vec::new(),
+        window: Window { not_before: start, not_after: start.plus(25 * YEAR_S) },
+        dates: DateForm::ByYear,
+        subject: amd_name(common_name),
+        spki: key.spki(),
+        extensions,
+        pss_trailer: true,
+    }
+}
+
+fn intermediate(
+    ark: &Authority,
+    (now, line, path): (UnixSeconds, Line, &str),
+    serial: u32,
+    common_name: &str,
+    key: Signer,
+) -> Result<Authority, CryptoError> {
+    let extensions = vec![
+        x509::subject_key_id(&key.key_id()),
+        x509::authority_key_id(&ark.signer.key_id()),
+        x509::ca(Some(0)),
+        x509::key_usage(true, Usage::CertificatesLoose),
+        list_point(line, path),
+    ];
+    Authority::certify(authority(now, serial, common_name, &key, extensions), key, Some(ark))
+}
+
 fn amd_name(common_name: &str) -> Vec<u8> {
     x509::name(&[
         (OU, "Engineering"),
@@ -260,9 +325,11 @@ pub enum Issuer {
     /// The root itself, which is wrong.
     Ark,
     Ask,
+    /// Of providers' keys.
+    Asvk,
 }
 
-/// What a VCEK says; every field can be made wrong.
+/// What a VCEK or a VLEK says; every field can be made wrong.
 #[derive(Clone, Debug)]
 pub struct VcekFields {
     /// Big-endian; AMD's leaves have 0.
@@ -338,13 +405,15 @@ pub struct Chip {
     pub chip_id: [u8; 64],
     pub tcb: Tcb,
     key: Signer,
-    vcek: Vec<u8>,
+    vek: Vec<u8>,
+    /// The provider whose key it is.
+    provider: Option<String>,
 }
 
 impl Chip {
-    /// Returns the chip's right VCEK.
+    /// Returns the right certificate of its key: the VCEK, or a provider's VLEK.
     pub fn vcek_der(&self) -> &[u8] {
-        &self.vcek
+        &self.vek
     }
 
     /// Returns the content of the hwID extension: 64 bytes, 8 on Turin.
@@ -357,9 +426,11 @@ impl Chip {
 
     /// Returns the fields of an acceptable report of this product line.
     pub fn fields(&self) -> SnpFields {
+        let key_info = u32::from(self.provider.is_some()) << 2;
         match self.line {
-            Line::Genoa | Line::Milan => SnpFields::default(),
+            Line::Genoa | Line::Milan => SnpFields { key_info, ..SnpFields::default() },
             Line::Turin => SnpFields {
+                key_info,
                 version: 5,
                 platform_info: 0x65,
                 current_version: [65, 55, 1],
@@ -529,7 +600,8 @@ mod tests {
             chip_id: [0; 64],
             tcb: Tcb::default(),
             key: Signer::p384().unwrap(),
-            vcek: Vec::new(),
+            vek: Vec::new(),
+            provider: None,
         };
         let fields = SnpFields { overwritten: vec![(0x4c, vec![9]), (5000, vec![1])], ..chip.fields() };
         let report = chip.report(&fields).unwrap();
@@ -551,7 +623,8 @@ mod tests {
             chip_id: [1; 64],
             tcb: Tcb::default(),
             key: Signer::p384().unwrap(),
-            vcek: Vec::new(),
+            vek: Vec::new(),
+            provider: None,
         };
         let old = chip.body(&SnpFields { version: 2, ..chip.fields() });
         assert_eq!(old[0x188..0x18b], [0; 3]);

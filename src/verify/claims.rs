@@ -7,6 +7,7 @@ use super::gpu::Gpu;
 use super::init_data::Launched;
 use super::snp::Snp;
 use super::tdx::Tdx;
+use crate::evidence::snp::Signer;
 use crate::identity::Freshness;
 use crate::protocol::facts::Facts;
 use crate::protocol::message::Bundle;
@@ -36,6 +37,15 @@ impl Cpu {
             Self::Tdx(tdx) => {
                 tdx.pck.as_ref().map_or(Digest::new([0; 32]), |pck| crypto::sha256(&[&pck.ppid]))
             }
+        }
+    }
+
+    /// Tells whether what signed belongs to that machine alone. A VLEK is a provider's: the CHIP_ID beside it is the
+    /// word of whoever holds the key, and is masked as a rule.
+    pub fn is_bound_to_machine(&self) -> bool {
+        match self {
+            Self::Snp(snp) => snp.report.signer != Signer::Vlek,
+            Self::Tdx(tdx) => tdx.pck.is_some(),
         }
     }
 

@@ -327,7 +327,13 @@ fn wanted(report: &Report) -> String {
     match report.signer {
         Signer::Vlek => format!("the VLEK for TCB {}", report.reported_tcb),
         Signer::Reserved(_) | Signer::Unsigned | Signer::Vcek => {
-            format!("the VCEK of chip {} for TCB {}", hex::encode(report.chip_id), report.reported_tcb)
+            // Turin's ids have 8 bytes, and by 64 the service knows no chip.
+            let len = match report.line() {
+                Some(Line::Turin) => vek::HWID_LEN_TURIN,
+                Some(Line::Genoa | Line::Milan) | None => vek::HWID_LEN,
+            };
+            let id: Vec<u8> = report.chip_id.into_iter().take(len).collect();
+            format!("the VCEK of chip {} for TCB {}", hex::encode(id), report.reported_tcb)
         }
     }
 }

@@ -58,6 +58,8 @@ mod service_command;
 #[cfg(feature = "sim")]
 mod sim;
 mod snp;
+#[cfg(feature = "sim")]
+mod snp_oracle;
 #[cfg(feature = "server")]
 mod store;
 #[cfg(all(feature = "server", feature = "sim"))]

@@ -14,6 +14,7 @@ mod rollback;
 mod stays;
 mod tdx;
 mod tdx_told;
+mod vlek;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -174,7 +175,9 @@ fn roots(dir: &Path) -> Roots {
         let der = std::fs::read(dir.join(name)).unwrap();
         Certificate::from_der(&der).unwrap()
     });
-    let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk: None }];
+    let asvk = std::fs::read(dir.join("asvk.der")).ok();
+    let asvk = asvk.map(|der| Certificate::from_der(&der).unwrap());
+    let amd = vec![AmdAnchors { line: Line::Genoa, ark, ask, asvk }];
     Roots { amd, intel, nvidia_device, nvidia_rim, simulated: true }
 }
 

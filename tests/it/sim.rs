@@ -167,6 +167,24 @@ fn other_product_lines_have_the_real_form() {
 }
 
 #[test]
+fn a_providers_key_and_its_issuer_have_the_real_form() {
+    let Some(folder) = vectors() else { return };
+    let read = |path: &str| std::fs::read(folder.join("snp").join(path)).unwrap();
+    let amd = &vendors().amd;
+    assert_same_form(&read("chains/genoa/asvk.der"), &amd.asvk().unwrap().der);
+    let chip = amd.chip([0x37; 64], Tcb { snp: 0x17, microcode: 0x54, ..Tcb::default() }).unwrap();
+    let vlek = amd.vcek(&chip, &amd.vlek_fields(&chip, "CN=cc-us-east-2.amazonaws.com")).unwrap();
+    assert_chain(&[vlek.clone(), amd.asvk().unwrap().der.clone(), amd.ark_der().to_vec()]);
+    // The only real one is of Milan; levels and line are values, not form.
+    let without_values = |der: &[u8]| -> Vec<String> {
+        let shown = form(der).into_iter().map(|line| line.replace("Milan", "Genoa"));
+        shown.filter(|line| !line.trim_start().starts_with("02 ")).collect()
+    };
+    let real = read("cases/milan-v3-vlek-aws-vmpl1/vlek.der");
+    assert_eq!(without_values(&real), without_values(&vlek));
+}
+
+#[test]
 fn a_report_with_real_fields_is_the_real_report() {
     let Some(folder) = vectors() else { return };
     let real = std::fs::read(folder.join("snp/cases/genoa-v3-aci/report.bin")).unwrap();

@@ -426,6 +426,46 @@ fn without_a_certificate_nothing_fails_and_nothing_is_authentic() {
 }
 
 #[test]
+fn a_turin_report_is_read_in_no_other_layout() {
+    let Some(bench) = Bench::open() else { return };
+    let report = bench.report("turin-v5-aci");
+    assert_eq!(Report::parse(&report).unwrap().reported_tcb.fmc, Some(1));
+    for (version, cpuid, expected) in [
+        (5, [0x19, 0x01, 0x01], Code::SnpReservedNotZero),
+        (5, [0x19, 0x11, 0x01], Code::SnpReservedNotZero),
+        (5, [0x1a, 0x50, 0x01], Code::SnpProductUnknown),
+        (2, [0, 0, 0], Code::SnpReservedNotZero),
+    ] {
+        let mut forced = report.clone();
+        forced[0] = version;
+        forced[0x188..0x18b].copy_from_slice(&cpuid);
+        assert_eq!(Report::parse(&forced).unwrap_err().code(), expected, "{version} {cpuid:?}");
+    }
+    // Without the mitigations that version 2 has no room for, its TCB is of no generation that had version 2.
+    let mut forced = report;
+    forced[0] = 2;
+    forced[0x188..0x18b].fill(0);
+    forced[0x1f8..0x208].fill(0);
+    assert_eq!(Report::parse(&forced).unwrap_err().code(), Code::SnpGenerationUnknown);
+}
+
+#[test]
+fn the_certificate_that_is_missing_is_named_as_it_is_asked_for() {
+    let Some(bench) = Bench::open() else { return };
+    for (case, len) in [("turin-v5-aci", 8), ("genoa-v3-aci", 64), ("milan-v3-aci", 64)] {
+        let part = bench.assess(&bench.report(case), &SnpEndorsements::default(), IN_WINDOW);
+        let report = &part.shown().unwrap().report;
+        let expected = format!(
+            "the VCEK of chip {} for TCB {}",
+            hex::encode(&report.chip_id[..len]),
+            report.reported_tcb
+        );
+        let wanted = part.checks().named(CheckName::Chain).unwrap().expected.clone();
+        assert_eq!(wanted, Some(expected), "{case}");
+    }
+}
+
+#[test]
 fn serial_zero_is_taken_and_names_nobody() {
     let Some(bench) = Bench::open() else { return };
     let mut keys = Vec::new();

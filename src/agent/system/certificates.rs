@@ -149,6 +149,82 @@ mod tests {
     }
 
     #[test]
+    fn a_table_with_keys_of_both_kinds_gives_both() {
+        let (vcek, vlek, ask) = (certificate(1, 300), certificate(2, 310), certificate(3, 400));
+        let (asvk, ark) = (certificate(4, 410), certificate(5, 500));
+        // One GUID serves ASK and ASVK: a host that has both puts them into one row.
+        let rows = [
+            (ASK, [pem(&ask), pem(&asvk)].concat()),
+            (VLEK, pem(&vlek)),
+            (ARK, ark.clone()),
+            (VCEK, vcek.clone()),
+        ];
+        assert_eq!(parse(&table(&rows)), Ok(vec![vcek, vlek.clone(), ask, asvk.clone(), ark.clone()]));
+        let rows = [(VLEK, vlek.clone()), (ASK, asvk.clone()), (ARK, ark.clone())];
+        assert_eq!(parse(&table(&rows)), Ok(vec![vlek, asvk, ark]));
+    }
+
+    #[test]
+    fn a_guid_is_read_as_it_is_printed() {
+        // The order of Microsoft's tables: the first three groups turned round.
+        let mut mixed = VCEK;
+        mixed[..4].reverse();
+        mixed[4..6].reverse();
+        mixed[6..8].reverse();
+        assert_eq!(parse(&table(&[(mixed, certificate(1, 300))])), Ok(Vec::new()), "a row of no known kind");
+    }
+
+    #[test]
+    fn rows_may_lie_over_one_another_and_give_bytes_of_the_table_alone() {
+        let good = table(&[(VCEK, certificate(1, 300)), (ASK, certificate(2, 400))]);
+        let at = |table: &[u8], row: usize| {
+            let field = |at: usize| u32::from_le_bytes(table[at..at + 4].try_into().unwrap());
+            (field(row * 24 + 16), field(row * 24 + 20))
+        };
+        let with = |row: usize, (offset, len): (u32, u32)| {
+            let mut changed = good.clone();
+            changed[row * 24 + 16..row * 24 + 20].copy_from_slice(&offset.to_le_bytes());
+            changed[row * 24 + 20..row * 24 + 24].copy_from_slice(&len.to_le_bytes());
+            parse(&changed)
+        };
+        let (offset, len) = at(&good, 0);
+        let both = certificate(1, 300);
+        assert_eq!(with(1, (offset, len)), Ok(vec![both.clone(), both]));
+        let end = u32::try_from(good.len()).unwrap();
+        for (wrong, what) in [
+            ((0, 48), "the head itself"),
+            ((end, 1), "one byte beyond"),
+            ((end - 1, 2), "the last byte and one beyond"),
+            ((u32::MAX, u32::MAX), "a sum that does not fit"),
+            ((offset + 1, len), "the middle of a certificate"),
+            ((offset, len - 1), "a certificate cut short"),
+            ((offset, 0), "nothing"),
+            ((0, 0), "no place"),
+        ] {
+            assert!(with(1, wrong).is_err(), "{what}");
+        }
+        assert!(with(0, (offset, end - offset)).is_err(), "two certificates in one row of DER");
+    }
+
+    #[test]
+    fn no_changed_byte_of_a_table_gives_more_than_the_table_has() {
+        let (vlek, asvk) = (certificate(1, 300), certificate(2, 400));
+        let good = table(&[(VLEK, pem(&vlek)), (ASK, pem(&asvk)), (CRL, vec![7; 40])]);
+        for at in 0..good.len() {
+            for value in [0, 1, 0x30, 0x7f, 0x80, 0xff] {
+                let mut changed = good.clone();
+                changed[at] = value;
+                if let Ok(read) = parse(&changed) {
+                    assert!(
+                        read.len() <= 2 && read.iter().all(|one| one.len() <= good.len()),
+                        "{at} {value}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_table_is_refused() {
         let good = table(&[(VCEK, certificate(1, 300))]);
         for cut in [1, 23, 24, 47, good.len() - 1] {

@@ -24,6 +24,7 @@ pub fn snp(snp: &Snp) -> Value {
         "vmpl": report.vmpl,
         "platform_info": format!("{:#x}", report.platform_info.0),
         "signing_key": report.signer.to_string(),
+        "vlek_provider": snp.provider,
         "measurement": report.measurement,
         "host_data": report.host_data,
         "report_data": hex::encode(report.report_data),

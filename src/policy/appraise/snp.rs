@@ -155,12 +155,19 @@ fn chip(view: &SnpView<'_>, rules: &SnpPlatform) -> Vec<Reason> {
             reasons.push(reason(Code::SnpVlekProviderNotListed).expected(expected).actual(actual));
         }
     }
+    let Some(chips) = &rules.chips else { return reasons };
     let chip = Digest::new(view.report.chip_id);
-    if let Some(chips) = &rules.chips
-        && (chip.is_zero() || !chips.contains(&chip))
-    {
-        let expected = listed("cpu.snp.chips", chips);
-        reasons.push(reason(Code::SnpChipNotListed).expected(expected).actual(chip));
+    let expected = listed("cpu.snp.chips", chips);
+    match view.report.signer {
+        // Every machine that holds the provider's key could sign this CHIP_ID: a listed one proves nothing.
+        Signer::Vlek => {
+            reasons
+                .push(reason(Code::SnpNotChipBound).expected(expected).actual("a report signed by a VLEK"));
+        }
+        Signer::Vcek | Signer::Unsigned | Signer::Reserved(_) if chip.is_zero() || !chips.contains(&chip) => {
+            reasons.push(reason(Code::SnpChipNotListed).expected(expected).actual(chip));
+        }
+        Signer::Vcek | Signer::Unsigned | Signer::Reserved(_) => {}
     }
     reasons
 }

@@ -122,6 +122,10 @@ fn snp(warnings: &mut Warnings, platform: &SnpPlatform) {
     warnings.warn(platform.allow_cxl, "cpu.snp: memory on CXL devices is allowed");
     warnings.warn(!platform.require_alias_check, "cpu.snp: aliased memory (BadRAM) is not noticed");
     warnings.warn(!platform.vlek_providers.is_empty(), "cpu.snp: a VLEK names a provider, not a chip");
+    warnings.warn(
+        !platform.vlek_providers.is_empty() && platform.chips.is_some(),
+        "cpu.snp: no VLEK is bound to a chip; beside `chips`, those of `vlek_providers` are refused all the same",
+    );
     for line in &platform.lines {
         let floor = platform.tcb.iter().any(|floor| floor.line == *line);
         warnings.warn(!floor, format!("cpu.snp.tcb: no floor for {}; its guests are refused", line.text()));

@@ -386,6 +386,19 @@ fn what_is_wide_is_linted() {
 }
 
 #[test]
+fn a_list_of_chips_beside_providers_is_linted() {
+    let providers = "vmpl = 0\nvlek_providers = ['CN=a']";
+    let chips = format!("{providers}\nchips = ['{}01']", "02".repeat(63));
+    let contradicts = |changed: &str| {
+        let lint = policy(&[("vmpl = 0", changed)]).lint();
+        assert!(lint.iter().any(|warning| warning.contains("a VLEK names a provider")), "{lint:?}");
+        lint.iter().any(|warning| warning.contains("no VLEK is bound to a chip"))
+    };
+    assert!(contradicts(&chips));
+    assert!(!contradicts(providers));
+}
+
+#[test]
 fn values_that_repeat_a_few_bytes_look_like_placeholders() {
     let said = policy(SAME).placeholders();
     let expected = ["cpu.snp.code.measurements[0]", "cpu.snp.workload.host_data[0]"];

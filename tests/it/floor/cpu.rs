@@ -84,8 +84,8 @@ pub const CASES: &[Case] = &[
     denied("reserved signing key", &[SnpSignerReserved], |plan| plan.machine.cpu.snp.key_info = 2 << 2),
     all(
         "VLEK with the certificate of a VCEK",
-        &[SnpSignerMismatch, SnpVlekProviderNotListed],
-        "a certificate that is no VLEK names no provider, and none is on no list",
+        &[SnpSignerMismatch, SnpVlekProviderNotListed, SnpNotChipBound],
+        "a certificate that is no VLEK names no provider, none is on no list, and the policy lists chips",
         |plan| plan.machine.cpu.snp.key_info = 1 << 2,
     ),
     denied("one bit of the signature", &[SnpSignatureInvalid], |plan| {

@@ -26,6 +26,10 @@ pub const CASES: &[Case] = &[
         "what hides its id is not listed",
         |plan| plan.machine.cpu.snp.chip_id = Some([0; 64]),
     ),
+    denied("a provider's key under a list of chips", &[SnpNotChipBound], |plan| {
+        super::lines::sign_by_provider(plan);
+        plan.policy_says("vmpl = 0", "vmpl = 0\nvlek_providers = [\"CN=cloud.example\"]");
+    }),
     denied("a line that is not listed", &[SnpLineNotAllowed], |plan| {
         plan.policy_says("lines = [\"genoa\"]", "lines = [\"turin\"]");
         plan.policy_adds(SECOND_TCB);
