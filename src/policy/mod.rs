@@ -24,6 +24,7 @@ pub mod view;
 
 pub use appraise::{
     Appraisal, Status, Support, appraise, appraise_default, appraise_gpu_default, appraise_snp_default,
+    appraise_switch_default,
     appraise_tdx_default,
 };
 pub use catalogue::Catalogue;
