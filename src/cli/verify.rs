@@ -230,12 +230,9 @@ impl VerifyGpu {
             },
         };
         let verifier = Verifier::new(roots);
-        let shown: Vec<Evidence<'_>> = devices
-            .iter()
-            .map(|device| Evidence { report: &device.report, chain: &device.chain })
-            .collect();
-        let assessed =
-            nvidia::assess_list(&verifier, &given, now, nonce.as_ref(), Hold::Refused, &shown);
+        let shown: Vec<Evidence<'_>> =
+            devices.iter().map(|device| Evidence { report: &device.report, chain: &device.chain }).collect();
+        let assessed = nvidia::assess_list(&verifier, &given, now, nonce.as_ref(), Hold::Refused, &shown);
         let unasked = nonce.is_none().then_some("--nonce");
         let judged: Vec<Judged> =
             assessed.iter().map(|device| Self::judged(device, &notes, unasked)).collect();
@@ -251,9 +248,7 @@ impl VerifyGpu {
                 None => (json!({}), Appraisal::none(), None),
             },
             Device::Switch(part) => match part.shown() {
-                Some(switch) => {
-                    (claims::switch(switch), appraise_switch_default(part.checks()), switch.pdi)
-                }
+                Some(switch) => (claims::switch(switch), appraise_switch_default(part.checks()), switch.pdi),
                 None => (json!({}), Appraisal::none(), None),
             },
         };

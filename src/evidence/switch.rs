@@ -190,10 +190,10 @@ mod tests {
         assert_eq!(report.bios_rim_id().unwrap(), "NV_SWITCH_BIOS_5612_0002_890_9610550001");
         assert_eq!(opaque.bios_version.unwrap().to_string(), "96.10.55.00.01");
         assert_eq!(opaque.device_pdi, Some(Pdi::new([1, 2, 3, 4, 5, 6, 7, 8])), "natural order");
-        assert_eq!(opaque.gpu_pdis.unwrap().map(Option::unwrap), [
-            0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7
-        ]
-        .map(|byte: u8| Pdi::new([byte; 8])));
+        assert_eq!(
+            opaque.gpu_pdis.unwrap().map(Option::unwrap),
+            [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7].map(|byte: u8| Pdi::new([byte; 8]))
+        );
         assert_eq!((opaque.disabled_ports, opaque.position), (Some(0xec), Some(2)));
         assert_eq!(opaque.lock, Some(Lock::Locked));
         assert_eq!(opaque.measurement_counts.as_ref().unwrap().len(), 27);
@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn one_alone_is_locked() {
-        for (number, lock) in [(0u16, Lock::Other(0)), (1, Lock::Locked), (2, Lock::Other(2)), (0x100, Lock::Other(0x100))]
+        for (number, lock) in
+            [(0u16, Lock::Other(0)), (1, Lock::Locked), (2, Lock::Other(2)), (0x100, Lock::Other(0x100))]
         {
             assert_eq!(with(25, &number.to_le_bytes()).unwrap().opaque.lock, Some(lock));
             assert_eq!(lock.number(), number);

@@ -135,7 +135,11 @@ fn documents(report: &Report, driver: &Reference, vbios: &Reference) -> Check {
     }
     let driver_version = report.opaque.driver_version.as_ref().map(DriverVersion::to_string);
     if driver_version.as_ref() != Some(&driver.version) {
-        return device::another(Code::RimVersionMismatch, driver_version.unwrap_or_default(), &driver.version);
+        return device::another(
+            Code::RimVersionMismatch,
+            driver_version.unwrap_or_default(),
+            &driver.version,
+        );
     }
     let vbios_version = report.opaque.vbios_version;
     if vbios_version.is_none() || vbios.version.parse::<VbiosVersion>().ok() != vbios_version {

@@ -194,7 +194,8 @@ fn architecture(chain: &Chain) -> Check {
         (Role::Provisioner.text(), chain.chip(Role::Provisioner), CHIP),
         (Role::Identity.text(), chain.chip(Role::Identity), IDENTITY_CHIP),
     ];
-    device::conflict(&signs, "as it stands in the chain of an LS10").unwrap_or(Check::pass(CheckName::Architecture))
+    device::conflict(&signs, "as it stands in the chain of an LS10")
+        .unwrap_or(Check::pass(CheckName::Architecture))
 }
 
 #[cfg(test)]

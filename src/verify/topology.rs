@@ -182,16 +182,14 @@ fn architectures(mode: NodeMode, gpus: &[GpuEnd]) -> Result<(), Fault> {
 fn counts(mode: NodeMode, gpus: usize, switches: usize) -> Result<(), Fault> {
     let (gpus_fit, gpus_text, switches_expected) = match mode {
         NodeMode::Mpt => (gpus >= MPT_GPUS_MIN, format!("{MPT_GPUS_MIN} GPUs or more in mode mpt"), 0),
-        NodeMode::Ppcie => {
-            (gpus == PPCIE_GPUS, format!("{PPCIE_GPUS} GPUs in mode ppcie"), PPCIE_SWITCHES)
-        }
+        NodeMode::Ppcie => (gpus == PPCIE_GPUS, format!("{PPCIE_GPUS} GPUs in mode ppcie"), PPCIE_SWITCHES),
     };
     if !gpus_fit {
-        return Err(Fault::new(Code::GpuTopologyGpuCount, gpus_text, format!("{gpus} GPUs")));
+        return Err(Fault::new(Code::GpuTopologyGpuCount, gpus_text, format!("{gpus} shown")));
     }
     if switches != switches_expected {
         let expected = format!("{switches_expected} switches in mode {}", mode.text());
-        return Err(Fault::new(Code::GpuTopologySwitchCount, expected, format!("{switches} switches")));
+        return Err(Fault::new(Code::GpuTopologySwitchCount, expected, format!("{switches} shown")));
     }
     Ok(())
 }

@@ -40,11 +40,7 @@ pub const CODES: &[(Code, &str, &str)] = &[
     ),
     // Evidence that the simulated vendors do not mint.
     (GpuIdentityMalformed, "src/verify/gpu/tests.rs", "the_identity_is_that_of_a_gpu_in_its_form"),
-    (
-        GpuSwitchUnsupported,
-        "src/verify/switch/tests.rs",
-        "one_kind_of_device_never_stands_in_for_the_other",
-    ),
+    (GpuSwitchUnsupported, "src/verify/switch/tests.rs", "one_kind_of_device_never_stands_in_for_the_other"),
     // Switches and whole nodes, which `verify gpu` judges and no profile serves yet.
     (GpuSwitchExpected, "src/verify/switch/tests.rs", "one_kind_of_device_never_stands_in_for_the_other"),
     (
