@@ -10,7 +10,8 @@ use super::{Failure, Status, clock, files};
 use crate::endorse::pem;
 use crate::endorse::{Certificate, OcspResponse, Rim};
 use crate::policy::view::{GpuView, SnpView};
-use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default};
+use crate::policy::{Appraisal, appraise_gpu_default, appraise_snp_default, appraise_switch_default};
+use crate::verify::nvidia::{Device, Evidence};
 use crate::verify::ocsp::Hold;
 use crate::verify::roots::AmdAnchors;
 use crate::verify::snp::SnpEndorsements;
@@ -36,7 +37,7 @@ pub enum Verify {
     /// Judge an Intel TDX quote.
     #[command(after_help = tdx::HELP)]
     Tdx(VerifyTdx),
-    /// Judge NVIDIA GPU evidence: a report with its chain, or an evidence list.
+    /// Judge NVIDIA GPU evidence: a report with its chain, or evidence lists of GPUs and switches.
     #[command(after_help = GPU_HELP)]
     Gpu(VerifyGpu),
     /// Judge a whole recorded request, exactly as the service would.
@@ -55,14 +56,21 @@ Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2
 
 const GPU_HELP: &str = "\
 Files may be binary, PEM, hex or base64. The verdict speaks of authenticity: verified, refused, or undecided
-where something needed was not given: both RIMs, and an OCSP answer for every certificate but leaf and root.
-A RIM of another driver or VBIOS than the GPU runs refuses: what is picked for a device must be about it.
-The appraisal speaks of acceptability under the strict defaults: reference values, and one whole GPU.
+where something needed was not given: both RIMs (of a switch the one of its BIOS), and an OCSP answer for every
+certificate but leaf and root. A RIM of another driver or VBIOS than a GPU runs refuses: what is picked must be
+about a device that is judged. The appraisal speaks of acceptability under the strict defaults: reference values,
+and one whole GPU.
+
+An NVSwitch is judged like a GPU, whether its evidence stands in a list or is given with --report and --chain.
+Several devices in a multi-GPU mode are also asked whether they are one whole node: give all of its lists
+together. In protected PCIe each GPU and each switch signs who its neighbours are; with encrypted NVLink nobody
+signs how many GPUs there are, or which of them are linked. A node is genuine, and not one whole GPU.
 
 Examples:
   claviger verify gpu --report report.bin --chain chain.pem --nonce \"$NONCE\" \\
       --rim driver.swidtag --rim vbios.swidtag --ocsp brom.der --ocsp provisioner.der
   claviger verify gpu --evidence evidence.json --rim driver.swidtag --rim vbios.swidtag
+  claviger verify gpu --evidence gpus.json --evidence switches.json --rim driver.xml --rim vbios.xml --rim bios.xml
 
 Exit status: 0 verified and not contraindicated; 1 refused or contraindicated; 2 usage; 3 undecided.";
 
@@ -111,13 +119,14 @@ pub struct VerifyGpu {
     /// The device certificate chain: PEM, leaf first.
     #[arg(long, value_name = "FILE", requires = "report")]
     chain: Option<PathBuf>,
-    /// A JSON evidence list, as NVIDIA's tools write it, in place of report and chain.
+    /// A JSON evidence list of GPUs or switches, as NVIDIA's tools write it, in place of report and chain. Repeatable; all
+    /// are judged together.
     #[arg(long, value_name = "FILE", conflicts_with = "chain")]
-    evidence: Option<PathBuf>,
+    evidence: Vec<PathBuf>,
     /// The 32-byte nonce that the report must carry, as 64 hex digits. Without it, freshness is not judged.
     #[arg(long, value_name = "HEX")]
     nonce: Option<String>,
-    /// A reference document (RIM) of driver or VBIOS. Repeatable; one of each is needed.
+    /// A reference document (RIM) of driver, VBIOS or switch BIOS. Repeatable; each that a device asks for is needed.
     #[arg(long, value_name = "FILE")]
     rim: Vec<PathBuf>,
     /// An OCSP answer for a certificate of the device chain or of a RIM's chain. Repeatable.
@@ -196,8 +205,14 @@ impl VerifyGpu {
         for path in &self.ocsp {
             given.ocsp.push(OcspResponse::parse(&files::read_binary(path)?));
         }
-        let devices = match (&self.evidence, &self.report, &self.chain) {
-            (Some(path), _, _) => match list::read(path)? {
+        let devices = match (self.evidence.as_slice(), &self.report, &self.chain) {
+            ([], Some(report), Some(chain)) => {
+                vec![list::Device { report: files::read_binary(report)?, chain: files::read_binary(chain)? }]
+            }
+            ([], _, _) => {
+                return Err(Failure::Usage("give --report and --chain, or --evidence".to_string()));
+            }
+            (paths, _, _) => match list::read(paths)? {
                 Ok(devices) => devices,
                 Err(check) => {
                     let mut checks = Checks::new();
@@ -210,37 +225,41 @@ impl VerifyGpu {
                         unasked: None,
                         device: None,
                     };
-                    return list::print(&[judged], self.circumstances.format);
+                    return list::print(&[judged], None, self.circumstances.format);
                 }
             },
-            (None, Some(report), Some(chain)) => {
-                vec![list::Device { report: files::read_binary(report)?, chain: files::read_binary(chain)? }]
-            }
-            (None, _, _) => {
-                return Err(Failure::Usage("give --report and --chain, or --evidence".to_string()));
-            }
         };
         let verifier = Verifier::new(roots);
-        let judged: Vec<Judged> = devices
-            .iter()
-            .map(|device| {
-                let nonce = nonce.as_ref();
-                let hold = Hold::Refused;
-                let part = nvidia::assess(&verifier, &given, now, nonce, hold, &device.report, &device.chain);
-                Judged {
-                    claims: part.shown().map_or_else(|| json!({}), claims::gpu),
-                    checks: in_order(part.checks()),
-                    appraisal: match part.shown() {
-                        Some(gpu) => appraise_gpu_default(&GpuView::of(gpu), part.checks()),
-                        None => Appraisal::none(),
-                    },
-                    notes: notes.clone(),
-                    unasked: nonce.is_none().then_some("--nonce"),
-                    device: part.shown().and_then(|gpu| gpu.pdi).map(|pdi| pdi.to_string()),
+        let shown: Vec<Evidence<'_>> =
+            devices.iter().map(|device| Evidence { report: &device.report, chain: &device.chain }).collect();
+        let assessed = nvidia::assess_list(&verifier, &given, now, nonce.as_ref(), Hold::Refused, &shown);
+        let unasked = nonce.is_none().then_some("--nonce");
+        let judged: Vec<Judged> =
+            assessed.iter().map(|device| Self::judged(device, &notes, unasked)).collect();
+        list::print(&judged, nvidia::topology(&assessed).as_ref(), self.circumstances.format)
+    }
+
+    fn judged(device: &Device, notes: &[String], unasked: Option<&'static str>) -> Judged {
+        let (claims, appraisal, pdi) = match device {
+            Device::Gpu(part) => match part.shown() {
+                Some(gpu) => {
+                    (claims::gpu(gpu), appraise_gpu_default(&GpuView::of(gpu), part.checks()), gpu.pdi)
                 }
-            })
-            .collect();
-        list::print(&judged, self.circumstances.format)
+                None => (json!({}), Appraisal::none(), None),
+            },
+            Device::Switch(part) => match part.shown() {
+                Some(switch) => (claims::switch(switch), appraise_switch_default(part.checks()), switch.pdi),
+                None => (json!({}), Appraisal::none(), None),
+            },
+        };
+        Judged {
+            claims,
+            checks: in_order(device.checks()),
+            appraisal,
+            notes: notes.to_vec(),
+            unasked,
+            device: pdi.map(|pdi| pdi.to_string()),
+        }
     }
 }
 

@@ -202,6 +202,21 @@ impl Built {
         Self { plans, keys, fwid }
     }
 
+    /// The chain of an LS10 NVSwitch with PDI 0102030405060708.
+    pub(crate) fn switch() -> Self {
+        let mut built = Self::hopper();
+        for (plan, cn) in built.plans.iter_mut().zip([
+            "LS_10 A01 FSP FMC LF",
+            "LS_10 A01 FSP BROM",
+            "NVIDIA LS_10 Provisioner ICA 1",
+        ]) {
+            plan.cn = cn.to_string();
+        }
+        built.plans[1].serial[0] = 0x50;
+        built.set(OID_SAN, device_name("NVIDIA:LS_10:48B02DFE0092CDDB"));
+        built
+    }
+
     /// Replaces an extension of the leaf.
     pub(crate) fn set(&mut self, oid: &[u8], value: Vec<u8>) -> &mut Self {
         self.without(oid).plans[0].extensions.push((oid.to_vec(), false, value));

@@ -136,6 +136,8 @@ pub enum Error {
     SnpVersion {
         version: u32,
     },
+    /// The report of a GPU in the place of a switch's.
+    SwitchGpu,
     /// A TD report body of another size than its type's.
     TdxBodySize {
         form: BodyForm,
@@ -251,6 +253,7 @@ impl Error {
             Self::GpuOpaqueVersion { .. } => Code::GpuOpaqueVersion,
             Self::GpuSwitch => Code::GpuSwitchUnsupported,
             Self::GpuTrailing { .. } => Code::GpuReportTrailing,
+            Self::SwitchGpu => Code::GpuSwitchExpected,
         }
     }
 }
@@ -375,10 +378,10 @@ impl std::fmt::Display for Error {
                 write!(f, "expected {field} {expected} in measurement block {number}; {actual} given")
             }
             Self::GpuBlockCount { count } => {
-                write!(f, "expected 64 measurement blocks of a GPU; {count} given")
+                write!(f, "expected 64 measurement blocks of a GPU or 31 of an NVSwitch; {count} given")
             }
             Self::GpuConstant { field, offset } => write!(f, "expected {field} at offset {offset}"),
-            Self::GpuFieldId { id } => write!(f, "opaque field {id} is not allowed in a GPU report"),
+            Self::GpuFieldId { id } => write!(f, "opaque field {id} is not allowed in a report"),
             Self::GpuFieldMissing { field } => write!(f, "expected the opaque field {field}; it is absent"),
             Self::GpuFieldRepeated { id } => write!(f, "expected each opaque field once; {id} stands twice"),
             Self::GpuFieldSize { field, expected, actual } => {
@@ -406,6 +409,7 @@ impl std::fmt::Display for Error {
             Self::GpuTrailing { len } => {
                 write!(f, "expected nothing after the signature; {len} bytes follow")
             }
+            Self::SwitchGpu => f.write_str("expected the report of an NVSwitch; this is the report of a GPU"),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Bytes to SEV-SNP, GPU, event log and other evidence.
-//! Bytes to SEV-SNP, TDX, GPU and other evidence.
+//! Bytes to SEV-SNP, TDX, GPU, switch and other evidence.
 //!
 //! Promise: strict shape, typed reasons, no belief. Every parser is total and bounded.
 
@@ -8,6 +7,8 @@ pub mod error;
 pub mod event_log;
 pub mod gpu;
 pub mod snp;
+pub mod spdm;
+pub mod switch;
 pub mod tdx;
 
 pub use error::Error;

@@ -11,7 +11,7 @@ use super::floor::{self, Stated};
 use super::reason::{self, Reason};
 use super::view::{CpuView, GpuView, SnpView, TdxView, View};
 use crate::verify::Subject;
-use crate::verify::terms::{Line, SnpFields};
+use crate::verify::terms::{GpuMode, Line, SnpFields};
 use crate::wire::code::Family;
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds};
 
@@ -199,6 +199,16 @@ pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
     if reasons.is_empty() && !checks.named(CheckName::Measurements).is_some_and(compared) {
         return Appraisal::none();
     }
+    Appraisal::of(reasons, Vec::new())
+}
+
+/// Appraises one NVSwitch under the strict defaults: reference values, and that one whole GPU is all that is acceptable. A
+/// switch joins the GPUs of a node, so that genuine ones are refused as GPUs in a multi-GPU mode are.
+pub fn appraise_switch_default(checks: &Checks) -> Appraisal {
+    let subject = Subject::Request;
+    let mut reasons = failed_appraisals(subject, checks);
+    let single = Reason::new(subject, Code::GpuModeNotSingle).expected(GpuMode::Spt.text());
+    reasons.push(single.actual("an NVSwitch, which joins the GPUs of a node"));
     Appraisal::of(reasons, Vec::new())
 }
 

@@ -24,7 +24,7 @@ pub mod view;
 
 pub use appraise::{
     Appraisal, Status, Support, appraise, appraise_default, appraise_gpu_default, appraise_snp_default,
-    appraise_tdx_default,
+    appraise_switch_default, appraise_tdx_default,
 };
 pub use catalogue::Catalogue;
 pub use decide::{Decision, Denied, Granted, Undecided, decide, refuse, without_policy};

@@ -411,6 +411,16 @@ const ELSEWHERE: &[Code] = &[
     Code::GpuNvdec0Unknown,
     Code::GpuReadyEarly,
     Code::GpuReferenceEmpty,
+    Code::GpuTopologyArchitecture,
+    Code::GpuTopologyGpuCount,
+    Code::GpuTopologyGpuLinks,
+    Code::GpuTopologyGpusDiffer,
+    Code::GpuTopologyMode,
+    Code::GpuTopologySwitchCount,
+    Code::GpuTopologySwitchLinks,
+    Code::GpuTopologySwitchSetsDiffer,
+    Code::GpuTopologySwitchUnlocked,
+    Code::GpuTopologySwitchesDiffer,
     Code::KeyDestroyed,
     Code::KeyDisabled,
     Code::LeaseEnded,
@@ -443,7 +453,7 @@ fn no_code_of_floor_or_policy_is_without_a_case() {
 
 mod defaults {
     use super::*;
-    use crate::policy::appraise::{appraise_gpu_default, appraise_snp_default};
+    use crate::policy::appraise::{appraise_gpu_default, appraise_snp_default, appraise_switch_default};
     use crate::policy::view::SnpView;
     use crate::wire::{Check, CheckName, Checks};
 
@@ -515,5 +525,16 @@ mod defaults {
         checks.record(Check::fail(CheckName::Mode, Code::GpuModeNotSingle));
         let codes = appraise_gpu_default(world.gpus[0].as_ref().unwrap(), &checks);
         assert_eq!((codes.status(), codes.reasons().len()), (Status::Contraindicated, 1));
+    }
+
+    #[test]
+    fn a_switch_is_never_one_whole_gpu() {
+        let appraisal = appraise_switch_default(&Checks::new());
+        assert_eq!(appraisal.status(), Status::Contraindicated);
+        assert_eq!(appraisal.codes(), [Code::GpuModeNotSingle]);
+        let mut checks = Checks::new();
+        checks.record(Check::fail(CheckName::Measurements, Code::GpuMeasurementMismatch));
+        let codes = appraise_switch_default(&checks).codes();
+        assert_eq!(codes, [Code::GpuMeasurementMismatch, Code::GpuModeNotSingle]);
     }
 }

@@ -1,188 +1,12 @@
-//! A simulated GPU: its chain, and measurement reports laid out like real ones.
+//! What a simulated GPU reports, laid out like real reports.
 
-use std::sync::Arc;
-
-use super::der;
+use super::chip::{self, Family, ReportFields};
 use super::rim::{self, RimKind};
-use super::x509::{self, Authority, C, CN, DateForm, O, OID_SHA384, SERIAL_NUMBER, Signer, Tbs, Usage};
-use crate::wire::crypto::{self, CryptoError, P384_POINT_LEN};
-use crate::wire::{UnixSeconds, Window};
 
 /// Measurement blocks in a GPU report.
 pub const BLOCKS: usize = 64;
-const OID_SPDM_DEVICE_INFO: &str = "1.3.6.1.4.1.412.274.1";
-const OID_COMPOSITE_ID: &str = "2.23.133.5.4.1";
-
-/// What a leaf certificate says; every field can be made wrong.
-#[derive(Clone, Debug)]
-pub struct LeafFields {
-    pub common_name: String,
-    /// Text of the SPDM device info in the subject alternative name.
-    pub device_info: String,
-    /// FWID in the composite device id.
-    pub fwid: [u8; 48],
-    /// Point in the composite device id: that of the BROM certificate.
-    pub composite_point: [u8; P384_POINT_LEN],
-    /// Whether the composite device id is there at all.
-    pub composite: bool,
-    pub usage: Usage,
-    pub window: Window,
-}
-
-impl LeafFields {
-    /// Returns what the right leaf says.
-    pub fn right(pdi: [u8; 8], fwid: [u8; 48], brom: &Authority, now: UnixSeconds) -> Self {
-        let mut composite_point = [0; P384_POINT_LEN];
-        for (place, byte) in composite_point.iter_mut().zip(brom.signer.public()) {
-            *place = byte;
-        }
-        Self {
-            common_name: "GH100 A01 GSP FMC LF".to_string(),
-            device_info: format!("NVIDIA:GH100:{}", hex::encode_upper(pdi)),
-            fwid,
-            composite_point,
-            composite: true,
-            usage: Usage::Signatures,
-            // The end of time as NVIDIA writes it.
-            window: Window {
-                not_before: now.plus(-x509::YEAR_S),
-                not_after: now.plus(10_000 * x509::YEAR_S),
-            },
-        }
-    }
-}
-
-/// A GPU with its keys.
-#[derive(Debug)]
-pub struct SimGpu {
-    pub pdi: [u8; 8],
-    /// FWID of the leaf.
-    pub fwid: [u8; 48],
-    /// The chain that is shown, leaf first, as DER; can be cut, swapped or lengthened.
-    pub chain: Vec<Vec<u8>>,
-    brom: Arc<Authority>,
-    above: [Arc<Authority>; 3],
-    key: Signer,
-}
-
-impl SimGpu {
-    pub(super) fn mint(
-        pdi: [u8; 8],
-        brom: Arc<Authority>,
-        above: [Arc<Authority>; 3],
-        fields: &LeafFields,
-    ) -> Result<Self, CryptoError> {
-        let key = Signer::p384()?;
-        let id = key.key_id();
-        // As the real ones: the key identifier without its high bit.
-        let mut serial = id.to_vec();
-        serial[0] &= 0x7f;
-        let mut extensions = vec![
-            x509::key_usage(true, fields.usage),
-            x509::subject_key_id(&id),
-            x509::authority_key_id(&brom.signer.key_id()),
-            alternative_name(&fields.device_info),
-        ];
-        if fields.composite {
-            extensions.push(composite_id(&fields.composite_point, &fields.fwid));
-        }
-        let tbs = Tbs {
-            issuer: brom.subject.clone(),
-            window: fields.window,
-            dates: DateForm::ByYear,
-            subject: x509::name(&[
-                (SERIAL_NUMBER, &hex::encode_upper(&serial)),
-                (C, "US"),
-                (O, "NVIDIA Corporation"),
-                (CN, &fields.common_name),
-            ]),
-            serial,
-            spki: key.spki(),
-            extensions,
-            pss_trailer: false,
-        };
-        let leaf = x509::certificate(&tbs, &brom.signer)?;
-        let mut chain = vec![leaf, brom.der.clone()];
-        chain.extend(above.iter().map(|authority| authority.der.clone()));
-        Ok(Self { pdi, fwid: fields.fwid, chain, brom, above, key })
-    }
-
-    /// Returns the same chip with other firmware: another leaf under the same BROM certificate.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn with_firmware(&self, firmware: &[u8], now: UnixSeconds) -> Result<Self, CryptoError> {
-        let fwid = *crypto::sha384(&[firmware]).bytes();
-        self.with_leaf(&LeafFields::right(self.pdi, fwid, &self.brom, now))
-    }
-
-    /// Returns the same chip with a leaf that says what `fields` say.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn with_leaf(&self, fields: &LeafFields) -> Result<Self, CryptoError> {
-        Self::mint(self.pdi, Arc::clone(&self.brom), self.above.clone(), fields)
-    }
-
-    /// Returns what the right leaf of this chip and firmware says.
-    pub fn leaf_fields(&self, now: UnixSeconds) -> LeafFields {
-        LeafFields::right(self.pdi, self.fwid, &self.brom, now)
-    }
-
-    /// Returns the chain as PEM, leaf first.
-    pub fn chain_pem(&self) -> Vec<u8> {
-        x509::pem(&self.chain).into_bytes()
-    }
-
-    /// Writes and signs a measurement report.
-    ///
-    /// Shape: the SPDM 1.1 request, then the response; `fields.overwritten` is applied before signing.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn report(&self, nonce: [u8; 32], fields: &GpuFields) -> Result<Vec<u8>, CryptoError> {
-        let mut report = vec![0x11, 0xe0, 0x01, 0xff];
-        report.extend_from_slice(&nonce);
-        report.push(0);
-        let record = fields.record();
-        report.extend_from_slice(&[0x11, 0x60, 0, 0, low_byte(fields.measurements.len())]);
-        report.extend_from_slice(&record.len().to_le_bytes()[..3]);
-        report.extend_from_slice(&record);
-        report.extend_from_slice(&crypto::random::<32>()?);
-        let opaque = fields.opaque(&self.fwid);
-        report.extend_from_slice(&opaque.len().to_le_bytes()[..2]);
-        report.extend_from_slice(&opaque);
-        for (at, bytes) in &fields.overwritten {
-            for (place, byte) in report.iter_mut().skip(*at).zip(bytes) {
-                *place = *byte;
-            }
-        }
-        self.sign(report)
-    }
-
-    /// Appends the signature over whatever `bytes` say.
-    ///
-    /// Errors: `NoRandomness`.
-    pub fn sign(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, CryptoError> {
-        let Signer::P384(key) = &self.key else { return Err(CryptoError::BadKey) };
-        let signature = key.sign(&bytes)?;
-        bytes.extend_from_slice(&signature);
-        Ok(bytes)
-    }
-}
-
-fn low_byte(len: usize) -> u8 {
-    len.to_le_bytes()[0]
-}
-
-fn alternative_name(device_info: &str) -> Vec<u8> {
-    let value = der::context(0, &der::utf8(device_info));
-    let other_name = der::context(0, &[der::oid(OID_SPDM_DEVICE_INFO), value].concat());
-    x509::extension("2.5.29.17", false, &der::sequence(&[&other_name]))
-}
-
-fn composite_id(point: &[u8], fwid: &[u8]) -> Vec<u8> {
-    let digest = der::sequence(&[&der::oid(OID_SHA384), &der::octets(fwid)]);
-    let value = der::sequence(&[&der::number(1), &x509::p384_spki(point), &digest]);
-    x509::extension(OID_COMPOSITE_ID, false, &value)
-}
+/// Links of a GPU, each with a switch at its other end in protected PCIe.
+const LINKS: usize = 18;
 
 /// The firmware id that a report states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +29,7 @@ pub struct GpuFields {
     pub project_sku: String,
     pub chip_sku: String,
     pub board_id: u32,
-    /// 0x180 on GH100.
+    /// 0x180 on GH100, 0x1A0 on GB100.
     pub gpu_info: u64,
     pub cprinfo: u32,
     /// NVDEC0_STATUS: 0xAA enabled, 0x55 disabled.
@@ -214,6 +38,10 @@ pub struct GpuFields {
     pub protected_pcie: Option<u8>,
     /// SWITCH_PDI, only in protected PCIe mode: 18 times 8 bytes.
     pub switch_pdis: Option<Vec<[u8; 8]>>,
+    /// SYS_ENABLE_STATUS, on Blackwell.
+    pub sys_enable: Option<[u8; 2]>,
+    /// CHIP_INFO, without its NUL; on Blackwell.
+    pub chip_info: Option<String>,
     pub fwid: StatedFwid,
     /// OPAQUE_DATA_VERSION.
     pub opaque_version: Option<u16>,
@@ -239,18 +67,8 @@ impl Default for GpuFields {
 }
 
 impl GpuFields {
-    /// Returns an acceptable report of that driver and VBIOS, measuring what their simulated RIMs list.
+    /// Returns an acceptable report of a Hopper with that driver and VBIOS, measuring what their simulated RIMs list.
     pub fn running(driver: &str, vbios: [u8; 8]) -> Self {
-        let mut measurements = vec![[0; 48]; BLOCKS];
-        let running = [
-            rim::running_values(RimKind::Driver, driver),
-            rim::running_values(RimKind::Vbios, &vbios_text(vbios)),
-        ];
-        for (index, value) in running.into_iter().flatten() {
-            if let Some(place) = measurements.get_mut(usize::from(index)) {
-                *place = value;
-            }
-        }
         Self {
             driver: driver.to_string(),
             vbios,
@@ -263,15 +81,63 @@ impl GpuFields {
             nvdec0: 0x55,
             protected_pcie: Some(0x55),
             switch_pdis: None,
+            sys_enable: None,
+            chip_info: None,
             fwid: StatedFwid::Leaf,
             opaque_version: None,
             feature_flag: None,
-            measurements,
+            measurements: measured(Family::Hopper, driver, vbios),
             counts: None,
             omitted: Vec::new(),
             extra: Vec::new(),
             overwritten: Vec::new(),
         }
+    }
+
+    /// Returns an acceptable report of a Blackwell with that driver and VBIOS, in single passthrough.
+    pub fn blackwell(driver: &str, vbios: [u8; 8]) -> Self {
+        Self {
+            project: "G525".to_string(),
+            project_sku: "0220".to_string(),
+            chip_sku: "886".to_string(),
+            board_id: 0x66f,
+            gpu_info: 0x1a0,
+            cprinfo: 0x0004_0000,
+            nvdec0: 0xaa,
+            protected_pcie: None,
+            sys_enable: Some([7, 7]),
+            chip_info: Some("GB100".to_string()),
+            opaque_version: Some(1),
+            feature_flag: Some(0),
+            measurements: measured(Family::Blackwell, driver, vbios),
+            ..Self::running(driver, vbios)
+        }
+    }
+
+    /// Returns the report of a GPU in protected PCIe, its links shared among these switches in turn.
+    pub fn protected_pcie(self, switches: &[[u8; 8]]) -> Self {
+        Self {
+            project: "G520".to_string(),
+            chip_sku: "885".to_string(),
+            protected_pcie: Some(0xaa),
+            switch_pdis: Some(switches.iter().copied().cycle().take(LINKS).collect()),
+            opaque_version: Some(1),
+            feature_flag: Some(2),
+            ..self
+        }
+    }
+
+    /// Returns what the GPU is, by GPU_INFO.
+    pub fn family(&self) -> Family {
+        match self.gpu_info {
+            0x1a0 => Family::Blackwell,
+            _ => Family::Hopper,
+        }
+    }
+
+    /// Returns the kinds of RIM that the driver and the VBIOS ask for.
+    pub fn rim_kinds(&self) -> (RimKind, RimKind) {
+        kinds(self.family())
     }
 
     /// Returns the VBIOS version as text, such as `96.00.9F.00.01`.
@@ -281,7 +147,13 @@ impl GpuFields {
 
     /// Returns the id of the driver's RIM.
     pub fn driver_rim_id(&self) -> String {
-        format!("NV_GPU_DRIVER_GH100_{}", self.driver)
+        match self.family() {
+            Family::Blackwell => {
+                let chip = self.chip_info.as_deref().unwrap_or("GB100");
+                format!("NV_GPU_CC_DRIVER_{chip}_{}", self.driver)
+            }
+            Family::Hopper | Family::Switch => format!("NV_GPU_DRIVER_GH100_{}", self.driver),
+        }
     }
 
     /// Returns the id of the VBIOS RIM.
@@ -291,17 +163,18 @@ impl GpuFields {
             .to_ascii_uppercase()
     }
 
-    fn record(&self) -> Vec<u8> {
-        let mut record = Vec::new();
-        for (index, value) in self.measurements.iter().enumerate() {
-            // Block number, DMTF specification, size 51, digest of mutable firmware, size 48.
-            record.extend_from_slice(&[low_byte(index + 1), 0x01, 51, 0, 0x01, 48, 0]);
-            record.extend_from_slice(value);
-        }
-        record
+    fn counts(&self) -> Vec<u8> {
+        let counts = self.counts.clone().unwrap_or_else(|| chip::counts_of(&self.measurements));
+        counts.iter().flat_map(|count| count.to_le_bytes()).collect()
+    }
+}
+
+impl ReportFields for GpuFields {
+    fn measurements(&self) -> &[[u8; 48]] {
+        &self.measurements
     }
 
-    fn opaque(&self, leaf_fwid: &[u8; 48]) -> Vec<u8> {
+    fn fields(&self, leaf_fwid: &[u8; 48]) -> Vec<(u16, Vec<u8>)> {
         let mut fields = vec![
             (6, self.vbios.to_vec()),
             (14, self.board_id.to_le_bytes().to_vec()),
@@ -326,27 +199,31 @@ impl GpuFields {
             let reversed = pdis.iter().flat_map(|pdi| pdi.iter().rev().copied());
             (22, reversed.collect())
         }));
+        fields.extend(self.sys_enable.map(|status| (33, status.to_vec())));
+        fields.extend(self.chip_info.as_ref().map(|chip| (35, padded(chip, chip.len() + 1))));
         fields.extend(self.opaque_version.map(|version| (34, version.to_le_bytes().to_vec())));
         fields.extend(self.feature_flag.map(|flag| (36, flag.to_le_bytes().to_vec())));
         fields.retain(|(id, _)| !self.omitted.contains(id));
         fields.extend(self.extra.iter().cloned());
-        let mut opaque = Vec::new();
-        for (id, value) in fields {
-            opaque.extend_from_slice(&id.to_le_bytes());
-            opaque.extend_from_slice(&value.len().to_le_bytes()[..2]);
-            opaque.extend_from_slice(&value);
-        }
-        opaque
+        fields
     }
 
-    fn counts(&self) -> Vec<u8> {
-        let extended = |value: &[u8; 48]| u32::from(value.iter().any(|byte| *byte != 0));
-        let counts = match &self.counts {
-            Some(counts) => counts.clone(),
-            None => self.measurements.iter().map(extended).collect(),
-        };
-        counts.iter().flat_map(|count| count.to_le_bytes()).collect()
+    fn overwritten(&self) -> &[(usize, Vec<u8>)] {
+        &self.overwritten
     }
+}
+
+fn kinds(family: Family) -> (RimKind, RimKind) {
+    match family {
+        Family::Blackwell => (RimKind::BlackwellDriver, RimKind::BlackwellVbios),
+        Family::Hopper | Family::Switch => (RimKind::Driver, RimKind::Vbios),
+    }
+}
+
+/// Returns what a GPU of that driver and VBIOS measures.
+fn measured(family: Family, driver: &str, vbios: [u8; 8]) -> Vec<[u8; 48]> {
+    let (of_driver, of_vbios) = kinds(family);
+    rim::measured(BLOCKS, &[(of_driver, driver), (of_vbios, &vbios_text(vbios))])
 }
 
 /// Returns the VBIOS version as text.
@@ -370,7 +247,7 @@ mod tests {
     #[test]
     fn opaque_fields_can_be_left_out_and_repeated() {
         let ids = |fields: &GpuFields| {
-            let opaque = fields.opaque(&[1; 48]);
+            let opaque = chip::opaque(&fields.fields(&[1; 48]));
             let (mut at, mut ids) = (0, Vec::new());
             while at < opaque.len() {
                 ids.push(u16::from_le_bytes([opaque[at], opaque[at + 1]]));
@@ -398,7 +275,7 @@ mod tests {
             switch_pdis: Some(vec![[1, 2, 3, 4, 5, 6, 7, 8]]),
             ..GpuFields::default()
         };
-        let opaque = fields.opaque(&[1; 48]);
+        let opaque = chip::opaque(&fields.fields(&[1; 48]));
         assert!(opaque.ends_with(&[21, 0, 1, 0, 0xaa, 22, 0, 8, 0, 8, 7, 6, 5, 4, 3, 2, 1]));
     }
 

@@ -2,9 +2,10 @@
 
 use super::Vendors;
 use super::amd::{Chip, Line, SnpFields, Tcb};
-use super::gpu::{GpuFields, SimGpu};
+use super::chip::SimChip;
+use super::gpu::GpuFields;
 use super::intel::{PlatformTcb, TdxFiles, TdxGuest};
-use super::rim::{self, RimKind, RimOptions};
+use super::node;
 use crate::protocol;
 use crate::protocol::init_data::InitData;
 use crate::protocol::message::CpuKind;
@@ -17,7 +18,7 @@ const CRL_LIFETIME_S: i64 = 365 * 86_400;
 /// A GPU and what its reports say.
 #[derive(Debug)]
 pub struct MachineGpu {
-    pub gpu: SimGpu,
+    pub gpu: SimChip,
     pub fields: GpuFields,
 }
 
@@ -144,27 +145,7 @@ impl<C: Cpu> Machine<C> {
     ///
     /// Errors: `NoRandomness`.
     pub fn endorsements(&self, vendors: &Vendors, now: UnixSeconds) -> Result<Files<C::Files>, CryptoError> {
-        let nvidia = &vendors.nvidia;
-        let mut rims: Vec<(String, Vec<u8>)> = Vec::new();
-        let mut ocsp = Vec::new();
-        for (at, MachineGpu { gpu, fields }) in self.gpus.iter().enumerate() {
-            for (kind, id, version) in [
-                (RimKind::Driver, fields.driver_rim_id(), fields.driver.clone()),
-                (RimKind::Vbios, fields.vbios_rim_id(), fields.vbios_text()),
-            ] {
-                if rims.iter().all(|(have, _)| *have != id) {
-                    let values = rim::reference_values(kind, &version);
-                    rims.push((id, nvidia.rim(kind, &version, &values, &RimOptions::default())?));
-                }
-            }
-            let answers = nvidia.ocsp_for_device(gpu, now)?;
-            let numbered = answers.into_iter().enumerate();
-            ocsp.extend(numbered.map(|(number, der)| (format!("device-{at}-{}", number + 1), der)));
-        }
-        if !self.gpus.is_empty() {
-            let numbered = nvidia.ocsp_for_rim(now)?.into_iter().enumerate();
-            ocsp.extend(numbered.map(|(number, der)| (format!("rim-{number}"), der)));
-        }
+        let node::NvidiaFiles { rims, ocsp } = node::endorsements(&vendors.nvidia, &self.gpus, &[], now)?;
         Ok(Files { cpu: self.cpu.files(vendors, now)?, rims, ocsp })
     }
 }

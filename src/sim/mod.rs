@@ -5,15 +5,18 @@
 //! names it, and what runs on it is marked as simulated. It never replaces real evidence in tests.
 
 pub mod amd;
+pub mod chip;
 pub mod der;
 pub mod devices;
 pub mod gpu;
 pub mod init_data;
 pub mod intel;
 pub mod machine;
+pub mod node;
 pub mod nvidia;
 pub mod ocsp;
 pub mod rim;
+pub mod switch;
 pub mod x509;
 
 use std::sync::OnceLock;
@@ -22,14 +25,17 @@ use crate::wire::UnixSeconds;
 use crate::wire::crypto::CryptoError;
 
 pub use amd::{Amd, Chip, Line, SnpFields, Tcb, VcekFields};
+pub use chip::{Family, FirmwareForm, LeafFields, SimChip};
 pub use devices::{Call, Shown, SimDevices};
-pub use gpu::{GpuFields, LeafFields, SimGpu, StatedFwid};
+pub use gpu::{GpuFields, StatedFwid};
 pub use init_data::InitDataFault;
 pub use intel::{Intel, TdxFiles, TdxGuest};
 pub use machine::{Cpu, Files, GpuEvidence, Machine, MachineGpu, Named, SnpFiles, SnpGuest};
+pub use node::{MachineSwitch, Node, NvidiaFiles};
 pub use nvidia::Nvidia;
 pub use ocsp::{OcspFields, OcspIssuer, OcspStatus, Responder};
 pub use rim::{RimKind, RimOptions};
+pub use switch::SwitchFields;
 
 /// The vendors of all parts.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Simulated OCSP: one delegated responder per issuer, answers for one certificate each.
 
+use super::chip::{Family, SimChip};
 use super::der;
-use super::gpu::SimGpu;
 use super::nvidia::Nvidia;
 use super::x509::{self, Authority, C, CN, DateForm, O, OID_SHA384, Signer, Tbs, Usage, YEAR_S};
 use crate::wire::crypto::{self, CryptoError};
@@ -16,26 +16,58 @@ const OID_SHA1: &str = "1.3.14.3.2.26";
 /// How long NVIDIA's answers last, in seconds.
 pub const LIFETIME_S: i64 = 86_400;
 
-/// An authority whose certificates are asked about.
+/// An authority whose certificates are asked about. Without a family: Hopper's, or that of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OcspIssuer {
+    BlackwellIdentity,
+    BlackwellProvisioner,
+    BlackwellRimL2,
+    BlackwellRimL3,
     DeviceRoot,
     Identity,
     Provisioner,
     RimL2,
     RimL3,
     RimRoot,
+    SwitchProvisioner,
+    SwitchRimL2,
+    SwitchRimL3,
 }
 
 impl OcspIssuer {
+    /// Returns who issued positions 1, 2 and 3 of a device chain.
+    fn of_device(family: Family) -> [Self; 3] {
+        match family {
+            Family::Blackwell => [Self::BlackwellProvisioner, Self::BlackwellIdentity, Self::DeviceRoot],
+            Family::Hopper => [Self::Provisioner, Self::Identity, Self::DeviceRoot],
+            Family::Switch => [Self::SwitchProvisioner, Self::Identity, Self::DeviceRoot],
+        }
+    }
+
+    /// Returns who issued positions 0, 1 and 2 of a RIM chain.
+    fn of_rim(family: Family) -> [Self; 3] {
+        match family {
+            Family::Blackwell => [Self::BlackwellRimL3, Self::BlackwellRimL2, Self::RimRoot],
+            Family::Hopper => [Self::RimL3, Self::RimL2, Self::RimRoot],
+            Family::Switch => [Self::SwitchRimL3, Self::SwitchRimL2, Self::RimRoot],
+        }
+    }
+
     fn responder_name(self) -> &'static str {
         match self {
+            Self::BlackwellIdentity => "NVIDIA OCSP Responder L2 GB100 Identity",
+            Self::BlackwellProvisioner => "NVIDIA OCSP Responder L3 GB100 ICA00000 Identity",
+            Self::BlackwellRimL2 => "NVIDIA OCSP Responder L2 Reference Value GB1XX",
+            Self::BlackwellRimL3 => "NVIDIA OCSP Responder L3 GB100-CC 001",
             Self::DeviceRoot => "NVIDIA OCSP Responder L1-A 02",
             Self::Identity => "NVIDIA OCSP Responder L2 GH100 Identity",
             Self::Provisioner => "NVIDIA OCSP Responder L3 GH100 ICA1 Identity",
             Self::RimL2 => "NVIDIA OCSP Responder L2 Reference Value GH100",
             Self::RimL3 => "NVIDIA OCSP Responder L3 GH100 002",
             Self::RimRoot => "NVIDIA OCSP Responder L1 CoRIM Root",
+            Self::SwitchProvisioner => "NVIDIA OCSP Responder L3 LS_10 ICA1 Identity",
+            Self::SwitchRimL2 => "NVIDIA OCSP Responder L2 Reference Value LS10",
+            Self::SwitchRimL3 => "NVIDIA OCSP Responder L3 LS10 001",
         }
     }
 }
@@ -112,12 +144,19 @@ impl Nvidia {
     /// Returns the authority behind the name.
     pub fn issuer(&self, issuer: OcspIssuer) -> &Authority {
         match issuer {
+            OcspIssuer::BlackwellIdentity => &self.blackwell_identity,
+            OcspIssuer::BlackwellProvisioner => &self.blackwell_provisioner,
+            OcspIssuer::BlackwellRimL2 => &self.blackwell_rim.l2,
+            OcspIssuer::BlackwellRimL3 => &self.blackwell_rim.l3,
             OcspIssuer::DeviceRoot => &self.device_root,
             OcspIssuer::Identity => &self.identity,
             OcspIssuer::Provisioner => &self.provisioner,
             OcspIssuer::RimL2 => &self.rim_l2,
             OcspIssuer::RimL3 => &self.rim_l3,
             OcspIssuer::RimRoot => &self.rim_root,
+            OcspIssuer::SwitchProvisioner => &self.switch_provisioner,
+            OcspIssuer::SwitchRimL2 => &self.switch_rim.l2,
+            OcspIssuer::SwitchRimL3 => &self.switch_rim.l3,
         }
     }
 
@@ -165,24 +204,17 @@ impl Nvidia {
     /// Answers `good` for positions 1, 2 and 3 of a device chain.
     ///
     /// Errors: `NoRandomness`.
-    pub fn ocsp_for_device(&self, gpu: &SimGpu, now: UnixSeconds) -> Result<Vec<Vec<u8>>, CryptoError> {
-        let issuers = [OcspIssuer::Provisioner, OcspIssuer::Identity, OcspIssuer::DeviceRoot];
-        let asked = gpu.chain.iter().skip(1).zip(issuers);
+    pub fn ocsp_for_device(&self, device: &SimChip, now: UnixSeconds) -> Result<Vec<Vec<u8>>, CryptoError> {
+        let asked = device.chain.iter().skip(1).zip(OcspIssuer::of_device(device.family));
         asked.map(|(subject, issuer)| self.ocsp(subject, issuer, &OcspFields::good(now))).collect()
     }
 
-    /// Answers `good` for positions 0, 1 and 2 of the RIM chain.
+    /// Answers `good` for positions 0, 1 and 2 of a family's RIM chain.
     ///
     /// Errors: `NoRandomness`.
-    pub fn ocsp_for_rim(&self, now: UnixSeconds) -> Result<Vec<Vec<u8>>, CryptoError> {
-        [
-            (&self.rim_l4, OcspIssuer::RimL3),
-            (&self.rim_l3, OcspIssuer::RimL2),
-            (&self.rim_l2, OcspIssuer::RimRoot),
-        ]
-        .iter()
-        .map(|(subject, issuer)| self.ocsp(&subject.der, *issuer, &OcspFields::good(now)))
-        .collect()
+    pub fn ocsp_for_rim(&self, family: Family, now: UnixSeconds) -> Result<Vec<Vec<u8>>, CryptoError> {
+        let asked = self.rim_signers(family).into_iter().zip(OcspIssuer::of_rim(family));
+        asked.map(|(subject, issuer)| self.ocsp(&subject.der, issuer, &OcspFields::good(now))).collect()
     }
 
     /// Makes a responder. NVIDIA writes those of the RIM side otherwise than those of the device side.
@@ -204,7 +236,11 @@ impl Nvidia {
                 DateForm::ByYear,
                 vec![x509::key_usage(false, Usage::Signatures), purposes(false, &[purpose, OID_NO_CHECK])],
             ),
-            OcspIssuer::Identity | OcspIssuer::Provisioner => (
+            OcspIssuer::BlackwellIdentity
+            | OcspIssuer::BlackwellProvisioner
+            | OcspIssuer::Identity
+            | OcspIssuer::Provisioner
+            | OcspIssuer::SwitchProvisioner => (
                 DateForm::ByYear,
                 vec![
                     x509::not_ca(false),
@@ -212,7 +248,13 @@ impl Nvidia {
                     purposes(true, &[purpose, OID_NO_CHECK]),
                 ],
             ),
-            OcspIssuer::RimL2 | OcspIssuer::RimL3 | OcspIssuer::RimRoot => (
+            OcspIssuer::BlackwellRimL2
+            | OcspIssuer::BlackwellRimL3
+            | OcspIssuer::RimL2
+            | OcspIssuer::RimL3
+            | OcspIssuer::RimRoot
+            | OcspIssuer::SwitchRimL2
+            | OcspIssuer::SwitchRimL3 => (
                 DateForm::Generalized,
                 vec![
                     x509::not_ca(false),

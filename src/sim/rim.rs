@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::chip::Family;
 use super::nvidia::Nvidia;
 use super::x509::{self, Authority, Signer};
 use crate::wire::crypto::{self, CryptoError};
@@ -22,51 +23,90 @@ const C14N11: &str = "http://www.w3.org/2006/12/xml-c14n11";
 const ECDSA_SHA384: &str = "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha384";
 const SHA384: &str = "http://www.w3.org/2001/04/xmldsig-more#sha384";
 
-/// What a RIM speaks of.
+/// What a RIM speaks of. Without a chip: of Hopper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RimKind {
+    BlackwellDriver,
+    BlackwellVbios,
     Driver,
+    SwitchBios,
     Vbios,
 }
 
 impl RimKind {
-    /// Returns the indices that Hopper documents of this kind mark active.
+    /// Returns the indices that documents of this kind mark active.
     pub fn active(self) -> Vec<u8> {
         match self {
+            Self::BlackwellDriver => {
+                let single = [14, 40, 41, 63].into_iter();
+                let mut active: Vec<u8> = single.chain(45..=50).chain(52..=56).chain(58..=61).collect();
+                active.sort_unstable();
+                active
+            }
+            Self::BlackwellVbios => (0..=13).chain(15..=20).collect(),
             Self::Driver => std::iter::once(7).chain(21..=40).collect(),
+            Self::SwitchBios => (0..=30).collect(),
             Self::Vbios => (0..=6).chain(8..=12).collect(),
+        }
+    }
+
+    /// Returns the chips that documents of this kind are about.
+    pub fn family(self) -> Family {
+        match self {
+            Self::BlackwellDriver | Self::BlackwellVbios => Family::Blackwell,
+            Self::Driver | Self::Vbios => Family::Hopper,
+            Self::SwitchBios => Family::Switch,
         }
     }
 
     /// Returns the informative name of an active index.
     fn name(self, index: u8) -> String {
         match (self, index) {
-            (Self::Driver, 21..=27 | 29..=31 | 39 | 40) => format!("MixedMeasurement_{index}"),
-            (Self::Driver, 32 | 33 | 36..=38) => format!("HashedMeasurement_{index}_GSP"),
+            (Self::Driver, 21..=27 | 29..=31 | 39 | 40)
+            | (Self::BlackwellDriver, 40 | 41 | 45 | 46 | 54..=56 | 58..=63) => {
+                format!("MixedMeasurement_{index}")
+            }
+            (Self::Driver, 32 | 33 | 36..=38) | (Self::BlackwellDriver, 47..=50 | 52 | 53) => {
+                format!("HashedMeasurement_{index}_GSP")
+            }
             (Self::Driver, 34) => format!("MixedHashedMeasurement_{index}"),
-            (Self::Vbios, 1..=6) => format!("HashedMeasurement_{index}_FSP"),
+            (Self::Vbios, 1..=6) | (Self::SwitchBios, 0..=3 | 27) => {
+                format!("HashedMeasurement_{index}_FSP")
+            }
             _ => format!("Measurement_{index}"),
         }
     }
 }
 
 /// Returns the reference values of a simulated version: made from kind, version and index alone, with zeros and
-/// alternatives where real Hopper documents have them.
+/// alternatives where real documents have them.
 pub fn reference_values(kind: RimKind, version: &str) -> Values {
     let value = |index: u8, alternative: u8| {
         let kind = match kind {
+            RimKind::BlackwellDriver => "Blackwell driver",
+            RimKind::BlackwellVbios => "Blackwell vbios",
             RimKind::Driver => "driver",
+            RimKind::SwitchBios => "switch BIOS",
             RimKind::Vbios => "vbios",
         };
         let label = format!("simulated {kind} {version}");
         *crypto::sha384(&[label.as_bytes(), &[0, index, alternative]]).bytes()
     };
+    let four = |index: u8| (0..4).map(|alternative| value(index, alternative)).collect::<Vec<_>>();
+    let zero_or = |index: u8| vec![[0; 48], value(index, 1), value(index, 2), value(index, 3)];
     let alternatives = |index: u8| match (kind, index) {
         (RimKind::Vbios, 0 | 8 | 10) | (RimKind::Driver, 28) => vec![[0; 48]],
-        (RimKind::Vbios, 12) => vec![[0; 48], value(index, 1), value(index, 2), value(index, 3)],
+        (RimKind::Vbios, 12) => zero_or(index),
         (RimKind::Driver, 23 | 24) => vec![value(index, 0), [0; 48]],
         (RimKind::Driver, 32 | 34 | 36) => vec![value(index, 0), value(index, 1)],
-        (RimKind::Driver, 35) => (0..4).map(|alternative| value(index, alternative)).collect(),
+        (RimKind::Driver, 35) => four(index),
+        (RimKind::BlackwellVbios, 0 | 5 | 7 | 9 | 10 | 15 | 16) => vec![[0; 48]],
+        (RimKind::BlackwellDriver, 49 | 53) => vec![value(index, 0), value(index, 1)],
+        (RimKind::BlackwellDriver, 52) => four(index),
+        (RimKind::BlackwellDriver, 61) => vec![value(index, 0), [0; 48]],
+        (RimKind::SwitchBios, 5 | 7) => vec![[0; 48]],
+        (RimKind::SwitchBios, 12 | 13 | 15..=17) => zero_or(index),
+        (RimKind::SwitchBios, 9..=25) => four(index),
         _ => vec![value(index, 0)],
     };
     kind.active().into_iter().map(|index| (index, alternatives(index))).collect()
@@ -81,6 +121,17 @@ pub fn running_values(kind: RimKind, version: &str) -> BTreeMap<u8, [u8; 48]> {
     reference_values(kind, version).into_iter().map(|(index, values)| (index, running(values))).collect()
 }
 
+/// Returns what a machine in order measures under several documents, in that many blocks.
+pub(super) fn measured(blocks: usize, running: &[(RimKind, &str)]) -> Vec<[u8; 48]> {
+    let mut measurements = vec![[0; 48]; blocks];
+    for (index, value) in running.iter().flat_map(|(kind, version)| running_values(*kind, version)) {
+        if let Some(place) = measurements.get_mut(usize::from(index)) {
+            *place = value;
+        }
+    }
+    measurements
+}
+
 /// How a document shall look; every part can be made wrong.
 #[derive(Debug)]
 pub struct RimOptions<'a> {
@@ -90,7 +141,7 @@ pub struct RimOptions<'a> {
     pub product: &'a str,
     /// `GPU`.
     pub edition: &'a str,
-    /// Who signs; the L4 signer where `None`.
+    /// Who signs; the L4 signer of the kind where `None`.
     pub signer: Option<&'a Authority>,
     /// Certificates of the signature as DER, leaf first; signer, L3, L2, root where `None`.
     pub chain: Option<Vec<Vec<u8>>>,
@@ -117,6 +168,17 @@ impl Default for RimOptions<'_> {
     }
 }
 
+impl RimOptions<'_> {
+    /// Returns how a document of that kind looks.
+    pub fn of(kind: RimKind) -> Self {
+        let edition = match kind.family() {
+            Family::Blackwell | Family::Hopper => "GPU",
+            Family::Switch => "SWITCH",
+        };
+        Self { product: kind.family().product(), edition, ..Self::default() }
+    }
+}
+
 impl Nvidia {
     /// Writes and signs a RIM document.
     ///
@@ -130,15 +192,14 @@ impl Nvidia {
         values: &Values,
         options: &RimOptions<'_>,
     ) -> Result<Vec<u8>, CryptoError> {
-        let signer = options.signer.unwrap_or(&self.rim_l4);
+        let [l4, l3, l2] = self.rim_signers(kind.family());
+        let signer = options.signer.unwrap_or(l4);
         let chain = match &options.chain {
             Some(chain) => chain.clone(),
-            None => vec![
-                signer.der.clone(),
-                self.rim_l3.der.clone(),
-                self.rim_l2.der.clone(),
-                self.rim_root.der.clone(),
-            ],
+            None => {
+                let above = [signer, l3, l2, &self.rim_root];
+                above.map(|authority| authority.der.clone()).to_vec()
+            }
         };
         let mut head = body(kind, version, values, options);
         for (from, to) in &options.signed_edits {
@@ -297,7 +358,11 @@ mod tests {
         let values = reference_values(RimKind::Driver, "550.90.07");
         assert_ne!(values, reference_values(RimKind::Driver, "550.90.08"));
         assert_ne!(values[&7], reference_values(RimKind::Vbios, "550.90.07")[&6]);
-        let driver = RimKind::Driver.active();
-        assert!(RimKind::Vbios.active().iter().all(|index| !driver.contains(index)));
+        for (driver, vbios) in
+            [(RimKind::Driver, RimKind::Vbios), (RimKind::BlackwellDriver, RimKind::BlackwellVbios)]
+        {
+            let driver = driver.active();
+            assert!(vbios.active().iter().all(|index| !driver.contains(index)));
+        }
     }
 }

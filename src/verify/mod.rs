@@ -6,6 +6,7 @@
 pub mod authentic;
 pub mod binding;
 pub mod claims;
+mod device;
 pub mod endorsements;
 pub mod event_log;
 pub mod gpu;
@@ -18,8 +19,10 @@ pub mod rim;
 pub mod roots;
 mod signed;
 pub mod snp;
+pub mod switch;
 pub mod tdx;
 pub mod terms;
+pub mod topology;
 pub mod verdict;
 pub mod verifier;
 pub mod warm;

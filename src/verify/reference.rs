@@ -1,10 +1,11 @@
-//! Reference values of a GPU's driver and VBIOS, and their comparison with what a report measured.
+//! Reference values of a GPU's driver and VBIOS or of a switch's BIOS, and their comparison with what a report measured.
 
 use std::collections::BTreeMap;
 
 use super::part::Part;
 use super::rim::Document;
 use crate::evidence::gpu::{Architecture, Nvdec0, Report};
+use crate::evidence::spdm::Spdm;
 use crate::wire::{Check, CheckName, Checks, Code, Digest, Outcome};
 
 /// The RIM index that is not measured where NVDEC0 is disabled; a Hopper driver index.
@@ -18,7 +19,7 @@ pub struct Reference {
     pub rim_id: String,
     /// The chip that the document is about, such as `GH100`.
     pub product: String,
-    /// Its colloquial version: that of the driver or the VBIOS.
+    /// Its colloquial version: that of the driver, the VBIOS or the switch BIOS.
     pub version: String,
     /// The accepted values of each active RIM index. All-zero is a value like any other.
     pub active: BTreeMap<u8, Vec<Digest<48>>>,
@@ -41,8 +42,8 @@ impl Reference {
     }
 }
 
-/// What reference documents and revocation gave for one GPU: the documents that were verified, and how the
-/// checks of documents, revocation and signers' windows came out.
+/// What reference documents and revocation gave for one device: the documents that were verified, and how the
+/// checks of documents, revocation and signers' windows came out. A GPU asks for two, a switch for one.
 #[derive(Debug, Default)]
 pub struct References {
     /// `None` if it was not given or its signature, chain or tie failed; `checks` says which. One whose
@@ -50,6 +51,7 @@ pub struct References {
     /// the comparison is one more reason.
     pub driver: Option<Reference>,
     pub vbios: Option<Reference>,
+    pub switch_bios: Option<Reference>,
     /// `rim`, `revocation` and `validity`.
     pub checks: Checks,
 }
@@ -58,6 +60,7 @@ pub struct References {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Driver,
+    SwitchBios,
     Vbios,
 }
 
@@ -66,6 +69,7 @@ impl Source {
     pub fn text(self) -> &'static str {
         match self {
             Self::Driver => "driver",
+            Self::SwitchBios => "switch BIOS",
             Self::Vbios => "vbios",
         }
     }
@@ -91,7 +95,7 @@ pub struct Comparison {
     pub mismatched: Vec<Mismatch>,
     /// The mismatch at index 35 of a Hopper whose NVDEC0 is disabled, tolerated and told.
     pub tolerated: Option<Mismatch>,
-    /// Indices with a value other than zero that neither document covers.
+    /// Indices with a value other than zero that no document covers.
     pub uncovered: Vec<u8>,
 }
 
@@ -132,11 +136,8 @@ impl CompareError {
 ///
 /// Source: NVIDIA's attestation SDK, measurement comparison.
 pub fn compare(report: &Report, driver: &Reference, vbios: &Reference) -> Result<Comparison, CompareError> {
-    for (source, reference) in [(Source::Driver, driver), (Source::Vbios, vbios)] {
-        if reference.active.is_empty() {
-            return Err(CompareError::ReferenceEmpty { source });
-        }
-    }
+    let references = [(Source::Driver, driver), (Source::Vbios, vbios)];
+    not_empty(&references)?;
     let indices: Vec<u8> =
         driver.active.keys().filter(|index| vbios.active.contains_key(index)).copied().collect();
     if !indices.is_empty() {
@@ -148,30 +149,50 @@ pub fn compare(report: &Report, driver: &Reference, vbios: &Reference) -> Result
         Some(Nvdec0::Other(value)) => return Err(CompareError::Nvdec0Unknown { actual: Some(value) }),
         None => return Err(CompareError::Nvdec0Unknown { actual: None }),
     };
-    let tolerates = nvdec0_disabled && report.architecture() == Ok(Architecture::Hopper);
-    let mut comparison =
-        Comparison { compared: driver.active.len() + vbios.active.len(), ..Comparison::default() };
-    for (source, reference) in [(Source::Driver, driver), (Source::Vbios, vbios)] {
-        for mismatch in mismatches(report, source, reference) {
-            match tolerates && source == Source::Driver && mismatch.index == NVDEC0_INDEX {
-                true => comparison.tolerated = Some(mismatch),
-                false => comparison.mismatched.push(mismatch),
-            }
+    let mut comparison = compared(report, &references);
+    if nvdec0_disabled && report.architecture() == Ok(Architecture::Hopper) {
+        let tolerable =
+            |mismatch: &Mismatch| mismatch.source == Source::Driver && mismatch.index == NVDEC0_INDEX;
+        if let Some(at) = comparison.mismatched.iter().position(tolerable) {
+            comparison.tolerated = Some(comparison.mismatched.remove(at));
         }
     }
-    comparison.mismatched.sort_by_key(|mismatch| mismatch.index);
-    comparison.uncovered = (0u8..)
-        .zip(&report.measurements)
-        .filter(|(index, value)| {
-            !value.is_zero() && !driver.active.contains_key(index) && !vbios.active.contains_key(index)
-        })
-        .map(|(index, _)| index)
-        .collect();
     Ok(comparison)
 }
 
+/// Compares the run-time values of a switch's report with the active reference values of its BIOS, without any
+/// tolerance.
+///
+/// Errors: `ReferenceEmpty`.
+pub fn compare_switch(report: &Spdm, bios: &Reference) -> Result<Comparison, CompareError> {
+    let references = [(Source::SwitchBios, bios)];
+    not_empty(&references)?;
+    Ok(compared(report, &references))
+}
+
+fn not_empty(references: &[(Source, &Reference)]) -> Result<(), CompareError> {
+    match references.iter().find(|(_, reference)| reference.active.is_empty()) {
+        Some((source, _)) => Err(CompareError::ReferenceEmpty { source: *source }),
+        None => Ok(()),
+    }
+}
+
+fn compared(report: &Spdm, references: &[(Source, &Reference)]) -> Comparison {
+    let mut mismatched: Vec<Mismatch> =
+        references.iter().flat_map(|(source, reference)| mismatches(report, *source, reference)).collect();
+    mismatched.sort_by_key(|mismatch| mismatch.index);
+    let covered = |index: &u8| references.iter().any(|(_, reference)| reference.active.contains_key(index));
+    let uncovered = (0u8..)
+        .zip(&report.measurements)
+        .filter(|(index, value)| !value.is_zero() && !covered(index))
+        .map(|(index, _)| index)
+        .collect();
+    let compared = references.iter().map(|(_, reference)| reference.active.len()).sum();
+    Comparison { compared, mismatched, tolerated: None, uncovered }
+}
+
 /// Lists where the run-time values of a report equal none of one document's, without any tolerance.
-pub fn mismatches(report: &Report, source: Source, reference: &Reference) -> Vec<Mismatch> {
+pub fn mismatches(report: &Spdm, source: Source, reference: &Reference) -> Vec<Mismatch> {
     let differing = |(index, expected): (&u8, &Vec<Digest<48>>)| {
         let actual = report.measurements.get(usize::from(*index)).copied();
         let equal = actual.is_some_and(|actual| expected.contains(&actual));
@@ -180,14 +201,14 @@ pub fn mismatches(report: &Report, source: Source, reference: &Reference) -> Vec
     reference.active.iter().filter_map(differing).collect()
 }
 
-/// Makes the check of a comparison.
-pub fn check(comparison: &Comparison, driver: &Reference, vbios: &Reference) -> Check {
+/// Makes the check of a comparison with these documents.
+pub fn check(comparison: &Comparison, references: &[(Source, &Reference)]) -> Check {
     if comparison.mismatched.is_empty() {
         return Check::pass(CheckName::Measurements);
     }
-    let id = |source| match source {
-        Source::Driver => driver.rim_id.as_str(),
-        Source::Vbios => vbios.rim_id.as_str(),
+    let id = |of| {
+        let named = references.iter().find(|(source, _)| *source == of);
+        named.map_or("", |(_, reference)| reference.rim_id.as_str())
     };
     let mut expected = Vec::new();
     let mut actual = Vec::new();
@@ -246,6 +267,10 @@ mod tests {
         Report::parse(&built.bytes()).unwrap()
     }
 
+    fn checked(comparison: &Comparison, driver: &Reference, vbios: &Reference) -> Check {
+        check(comparison, &[(Source::Driver, driver), (Source::Vbios, vbios)])
+    }
+
     fn compared(report: &Report) -> Comparison {
         compare(report, &reference(&DRIVER), &reference(&VBIOS)).unwrap()
     }
@@ -264,7 +289,7 @@ mod tests {
         let uncovered: Vec<u8> = (1..64).filter(|index| !covered.contains(index)).collect();
         assert_eq!(comparison.uncovered, uncovered, "index 0 is zero and covered, the others are neither");
         let (driver, vbios) = (reference(&DRIVER), reference(&VBIOS));
-        assert_eq!(check(&comparison, &driver, &vbios), Check::pass(CheckName::Measurements));
+        assert_eq!(checked(&comparison, &driver, &vbios), Check::pass(CheckName::Measurements));
     }
 
     #[test]
@@ -275,7 +300,7 @@ mod tests {
         let expected =
             Mismatch { index: 9, source: Source::Vbios, expected: vec![value(9)], actual: Some(value(0xee)) };
         assert_eq!(comparison.mismatched, [expected]);
-        let check = check(&comparison, &driver, &vbios);
+        let check = checked(&comparison, &driver, &vbios);
         assert_eq!(check.code, Some(Code::GpuMeasurementMismatch));
         assert_eq!(check.expected, Some(format!("vbios index 9 of NV_GPU_VBIOS_X: {}", value(9))));
         assert_eq!(check.actual, Some(format!("vbios index 9: {}", value(0xee))));
@@ -291,7 +316,7 @@ mod tests {
         let comparison = compared(&altered);
         let indices: Vec<u8> = comparison.mismatched.iter().map(|mismatch| mismatch.index).collect();
         assert_eq!(indices, [0, 7, 9, 12, 34]);
-        let actual = check(&comparison, &reference(&DRIVER), &reference(&VBIOS)).actual.unwrap();
+        let actual = checked(&comparison, &reference(&DRIVER), &reference(&VBIOS)).actual.unwrap();
         assert!(actual.ends_with("also driver index 34"), "{actual}");
         assert!(actual.contains("driver index 7: ee"), "{actual}");
     }

@@ -29,7 +29,7 @@ impl Verdict {
 }
 
 /// The order in which failures tell most: a wrong chip or TCB explains a bad signature, and not the other way round.
-const TELLING: [CheckName; 18] = [
+const TELLING: [CheckName; 19] = [
     CheckName::Format,
     CheckName::Chain,
     CheckName::Revocation,
@@ -46,6 +46,7 @@ const TELLING: [CheckName; 18] = [
     CheckName::InitData,
     CheckName::Binding,
     CheckName::Measurements,
+    CheckName::Topology,
     CheckName::Mode,
     CheckName::Debug,
 ];

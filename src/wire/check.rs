@@ -44,6 +44,8 @@ pub enum CheckName {
     Rim,
     /// Run-time measurements equal the vendor's reference values.
     Measurements,
+    /// Devices of one node name one another, and nobody else.
+    Topology,
     /// The signed signs name one operating mode.
     Mode,
     /// The guest is not open to debugging.
@@ -58,7 +60,7 @@ pub enum CheckName {
 
 impl CheckName {
     /// Every name, in the order in which results list them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Format,
         Self::Signature,
         Self::Chain,
@@ -72,6 +74,7 @@ impl CheckName {
         Self::Architecture,
         Self::Rim,
         Self::Measurements,
+        Self::Topology,
         Self::Mode,
         Self::Debug,
         Self::EventLog,
@@ -95,6 +98,7 @@ impl CheckName {
             Self::Architecture => "architecture",
             Self::Rim => "rim",
             Self::Measurements => "measurements",
+            Self::Topology => "topology",
             Self::Mode => "mode",
             Self::Debug => "debug",
             Self::EventLog => "event_log",
@@ -104,9 +108,9 @@ impl CheckName {
     }
 
     /// Tells whether a failure speaks of acceptability and leaves authenticity alone: a GPU whose measurements differ
-    /// from its RIM is genuine and not acceptable.
+    /// from its RIM is genuine and not acceptable, and so are genuine devices that do not make up a node.
     pub fn is_appraisal(self) -> bool {
-        matches!(self, Self::Measurements | Self::Mode | Self::Debug)
+        matches!(self, Self::Measurements | Self::Topology | Self::Mode | Self::Debug)
     }
 }
 

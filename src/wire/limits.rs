@@ -60,7 +60,7 @@ pub const SERVICE_FILE_LEN_MAX: usize = 32 * 1024;
 pub const ENROLMENT_LEN_MAX: usize = 96 * 1024;
 /// Bytes of a wrapped key: a tenant key with room for what a custodian adds.
 pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
-/// Bytes of the canonical body of a log entry: 16 devices with 18 checks each take less than half without their texts.
+/// Bytes of the canonical body of a log entry: 16 devices with 19 checks each take less than half without their texts.
 pub const ENTRY_LEN_MAX: usize = 128 * 1024;
 /// Bytes, as JSON, of what the checks of one log entry expected and found: 16 GPUs whose measurements all differ fit.
 /// With it every other member of an entry fits into `ENTRY_LEN_MAX`.

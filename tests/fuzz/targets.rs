@@ -11,6 +11,8 @@ use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
 use claviger::evidence::event_log::{Content, Event, EventLog};
 use claviger::evidence::gpu;
 use claviger::evidence::snp;
+use claviger::evidence::spdm::looks_like_switch;
+use claviger::evidence::switch;
 use claviger::evidence::tdx::Quote;
 use claviger::policy::Policy;
 use claviger::policy::reference_set::ReferenceSet;
@@ -28,7 +30,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "boot_log", run: boot_log },
     Target { name: "certificate", run: certificate },
     Target { name: "certificate_table", run: certificate_table },
@@ -48,6 +50,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "rim", run: rim },
     Target { name: "runtime_log", run: runtime_log },
     Target { name: "snp_report", run: snp_report },
+    Target { name: "switch_report", run: switch_report },
     Target { name: "tcb_info", run: tcb_info },
 ];
 
@@ -118,6 +121,18 @@ fn gpu_report(bytes: &[u8]) {
     assert_eq!([report.signed(), report.signature()].concat(), bytes);
     // What is derived from the opaque fields may fail, and does not panic.
     let _derived = (report.architecture(), report.driver_rim_id(), report.vbios_rim_id(), report.mode());
+}
+
+fn switch_report(bytes: &[u8]) {
+    let Ok(report) = switch::Report::parse(bytes) else { return };
+    assert!(bytes.len() <= limits::GPU_REPORT_LEN_MAX);
+    assert_eq!(report.bytes(), bytes);
+    assert_eq!([report.signed(), report.signature()].concat(), bytes);
+    assert_eq!(report.measurements.len(), 31);
+    // What is one kind of report is never the other too.
+    assert!(looks_like_switch(bytes) && gpu::Report::parse(bytes).is_err());
+    assert!(report.bios_rim_id().is_ok() == report.opaque.bios_version.is_some());
+    let _derived = report.miscounted();
 }
 
 fn boot_log(bytes: &[u8]) {

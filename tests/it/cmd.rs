@@ -15,7 +15,7 @@ use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::fault::{CollateralFault, Fault, Item, LogFault, PlatformFault, TdFault, When};
 use claviger::sim::intel::{DirectBoot, PlatformTcb, RuntimeEvent, RuntimeLog, TdxGuest};
 use claviger::sim::rim::{RimKind, RimOptions, reference_values};
-use claviger::sim::{GpuEvidence, Machine, SnpFields, Vendors};
+use claviger::sim::{GpuEvidence, Machine, Node, SnpFields, Vendors};
 use serde_json::{Value, json};
 
 use super::scratch::{Scratch, pem};
@@ -175,9 +175,11 @@ fn mint(scratch: &Scratch) {
     list("second-altered.json", json!([entry(&shown[0]), entry(&altered)]));
     list("none.json", json!([]));
     list("seventeen.json", json!(vec![entry(&shown[0]); 17]));
+    list("seventeen-less-one.json", json!(vec![entry(&shown[0]); 16]));
     list("object.json", json!({ "evidence": [] }));
     list("no-base64.json", json!([{ "evidence": "%", "certificate": "" }]));
     list("no-certificate.json", json!([{ "evidence": "AAAA" }]));
+    mint_node(vendors, scratch);
     write("object-empty.json", b"{}");
     write("deep.json", "[".repeat(100_000).as_bytes());
     write("empty", b"");
@@ -187,6 +189,36 @@ fn mint(scratch: &Scratch) {
     recorded(scratch);
     #[cfg(feature = "measure")]
     images(scratch);
+}
+
+/// Mints two linked Blackwell GPUs, and one GPU and one switch of a node of Hopper.
+fn mint_node(vendors: &Vendors, scratch: &Scratch) {
+    let write = |name: &str, bytes: &[u8]| drop(scratch.write(name, bytes));
+    let list = |name: &str, shown: &[GpuEvidence]| {
+        let entry = |shown: &GpuEvidence| {
+            json!({
+                "evidence": STANDARD.encode(&shown.report),
+                "certificate": STANDARD.encode(&shown.chain_pem),
+            })
+        };
+        write(name, json!(shown.iter().map(entry).collect::<Vec<_>>()).to_string().as_bytes());
+    };
+    let give = |prefix: &str, node: &Node| {
+        let files = node.endorsements(&vendors.nvidia, vendors.now).unwrap();
+        for (name, bytes) in files.rims.iter().chain(&files.ocsp) {
+            write(&format!("{prefix}-{name}"), bytes);
+        }
+        node.evidence(NONCE).unwrap()
+    };
+    list("mpt.json", &give("mpt", &Node::mpt(&vendors.nvidia, 2).unwrap()));
+    let mut node = Node::ppcie(&vendors.nvidia).unwrap();
+    node.gpus.truncate(1);
+    node.switches.truncate(1);
+    let shown = give("ppcie", &node);
+    list("ppcie-gpu.json", &shown[..1]);
+    list("ppcie-switch.json", &shown[1..]);
+    write("switch.bin", &shown[1].report);
+    write("switch.pem", &shown[1].chain_pem);
 }
 
 /// Requests as an agent keeps them, with their policy and what is at hand for them.

@@ -7,9 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use claviger::endorse::gpu_chain::{Chain, DeviceKind, FirmwareId};
 use claviger::evidence::gpu::{FeatureFlag, Mode, Nvdec0, ProtectedPcie, Report};
+use claviger::evidence::switch;
 use claviger::verify::gpu::{Gpu, assess};
+use claviger::verify::nvidia;
+use claviger::verify::ocsp::Hold;
 use claviger::verify::reference::{Reference, References, Source, compare, mismatches};
-use claviger::verify::{Part, Roots, Warm};
+use claviger::verify::switch::assess as assess_switch;
+use claviger::verify::topology::{self, GpuEnd, NodeMode, SwitchEnd};
+use claviger::verify::{NvidiaEndorsements, Part, Roots, Verifier, Warm};
 use claviger::wire::{CheckName, Code, Digest, Outcome, UnixSeconds, crypto};
 use serde_json::Value;
 
@@ -20,6 +25,9 @@ fn vectors() -> Option<PathBuf> {
 fn now() -> UnixSeconds {
     UnixSeconds::from_rfc3339("2026-11-30T12:00:00Z").unwrap()
 }
+
+/// A report with its chain.
+type Evidence = (Vec<u8>, Vec<u8>);
 
 /// One device of the vectors: where it is from, report, chain, and the facts found with other tools.
 struct Device {
@@ -301,24 +309,112 @@ fn the_order_of_a_chain_is_fixed_and_its_root_is_the_pinned_one() {
 }
 
 #[test]
-fn switches_are_recognised_and_refused() {
+fn real_switches_say_what_other_tools_found() {
     let Some(root) = vectors() else { return };
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(root.join("MANIFEST.json")).unwrap()).unwrap();
+    let file = |path: &str| {
+        manifest["files"].as_array().unwrap().iter().find(|file| file["path"] == path).unwrap()["facts"]
+            .clone()
+    };
     let list = std::fs::read(root.join("evidence/hgx-ppcie-4switch.json")).unwrap();
     let list: Value = serde_json::from_slice(&list).unwrap();
-    for item in list.as_array().unwrap() {
+    let mut devices: Vec<(Vec<u8>, Vec<u8>, Value)> = Vec::new();
+    for (item, facts) in
+        list.as_array().unwrap().iter().zip(file("evidence/hgx-ppcie-4switch.json").as_array().unwrap())
+    {
         let bytes = |key: &str| STANDARD.decode(item[key].as_str().unwrap()).unwrap();
-        let device = Device {
-            name: "switch".to_string(),
-            report: bytes("evidence"),
-            chain: bytes("certificate"),
-            facts: Value::Null,
-        };
-        let part = assessed(&device, None);
-        assert_eq!(code(&part, CheckName::Format), Some(Code::GpuSwitchUnsupported));
-        assert_eq!(code(&part, CheckName::Identity), Some(Code::GpuSwitchUnsupported));
-        assert_eq!(outcome(&part, CheckName::Chain), Outcome::Pass);
-        assert_eq!(Chain::from_pem(&device.chain).unwrap().pdi().unwrap().0, DeviceKind::Switch);
+        devices.push((bytes("evidence"), bytes("certificate"), facts.clone()));
     }
+    let read = |name: &str| std::fs::read(root.join("switch/ls10-96.10.55.00.01").join(name)).unwrap();
+    let facts = file("switch/ls10-96.10.55.00.01/report.hex.txt");
+    devices.push((read("report.bin"), read("chain.pem"), facts));
+    for (report, chain, facts) in devices {
+        let report = switch::Report::parse(&report).unwrap();
+        let opaque = &report.opaque;
+        let ids: Vec<u16> = opaque.fields.iter().map(|field| field.id).collect();
+        assert_eq!(facts["opaque_ids"], serde_json::json!(ids));
+        assert_eq!(facts["blocks"], report.measurements.len());
+        assert_eq!(facts["request_nonce"], hex::encode(report.request_nonce));
+        assert_eq!(facts["switch_bios_version"], opaque.bios_version.unwrap().to_string());
+        assert_eq!(facts["switch_rim_id"], report.bios_rim_id().unwrap());
+        assert_eq!(facts["device_pdi"], opaque.device_pdi.unwrap().to_string());
+        assert_eq!(facts["lock_status"], opaque.lock.unwrap().number());
+        assert_eq!(facts["position_id"], opaque.position.unwrap());
+        assert_eq!(report.miscounted(), None);
+        let roots = Roots::pinned().unwrap();
+        let chain = Chain::from_pem(&chain);
+        assert_eq!(chain.as_ref().unwrap().pdi().unwrap().0, DeviceKind::Switch);
+        let references = References::default();
+        let part = assess_switch(&roots, &Warm::new(), &references, now(), None, Ok(report), chain);
+        for name in ["format", "signature", "chain", "validity", "identity", "fwid", "architecture"] {
+            let check = part.checks().list().iter().find(|check| check.name.text() == name).unwrap();
+            assert_eq!(check.outcome, Outcome::Pass, "{check:?}");
+        }
+    }
+}
+
+#[test]
+fn a_real_node_closes_and_a_switch_that_lists_seven_gpus_does_not() {
+    let Some(root) = vectors() else { return };
+    let read = |path: &str| -> Vec<Evidence> {
+        let list: Value = serde_json::from_slice(&std::fs::read(root.join(path)).unwrap()).unwrap();
+        let list = list.get("evidence_list").unwrap_or(&list).as_array().unwrap().clone();
+        let bytes = |item: &Value, key: &str| STANDARD.decode(item[key].as_str().unwrap()).unwrap();
+        list.iter().map(|item| (bytes(item, "evidence"), bytes(item, "certificate"))).collect()
+    };
+    let topology = |shown: &[Evidence]| {
+        let list: Vec<nvidia::Evidence<'_>> =
+            shown.iter().map(|(report, chain)| nvidia::Evidence { report, chain }).collect();
+        let verifier = Verifier::new(Roots::pinned().unwrap());
+        let given = NvidiaEndorsements::default();
+        let devices = nvidia::assess_list(&verifier, &given, now(), None, Hold::Refused, &list);
+        nvidia::topology(&devices).unwrap()
+    };
+    let [gpus, switches] =
+        ["evidence/hgx-ppcie-8gpu-590.12.json", "evidence/hgx-ppcie-4switch.json"].map(read);
+    let whole = [gpus.clone(), switches.clone()].concat();
+    let node = topology(&whole).unwrap();
+    assert_eq!((node.mode, node.gpus.len(), node.switches.len()), (NodeMode::Ppcie, 8, 4));
+    let code = |shown: &[Evidence]| topology(shown).unwrap_err().code;
+    assert_eq!(code(&whole[1..]), Code::GpuTopologyGpuCount);
+    assert_eq!(code(&whole[..11]), Code::GpuTopologySwitchCount);
+    let mut twice = whole.clone();
+    twice[3] = twice[4].clone();
+    assert_eq!(code(&twice), Code::GpuDuplicateDevice);
+    // The GPU of another node, and a switch of another node.
+    let mut foreign = whole.clone();
+    foreign[0] = read("evidence/h200-580.82.07-ppcie.json").remove(0);
+    assert_eq!(code(&foreign), Code::GpuTopologySwitchSetsDiffer);
+    let other = |name: &str| std::fs::read(root.join("switch/ls10-96.10.55.00.01").join(name)).unwrap();
+    let ls10 = (other("report.bin"), other("chain.pem"));
+    let mut foreign = whole.clone();
+    foreign[9] = ls10.clone();
+    assert_eq!(code(&foreign), Code::GpuTopologySwitchesDiffer);
+    // By itself that switch lists one of its GPUs twice.
+    let end = |(report, chain): &Evidence| {
+        let (report, chain) = (switch::Report::parse(report), Chain::from_pem(chain));
+        let references = References::default();
+        let part =
+            assess_switch(&Roots::pinned().unwrap(), &Warm::new(), &references, now(), None, report, chain);
+        SwitchEnd::from(part.shown().unwrap())
+    };
+    let gpus: Vec<GpuEnd> = gpus
+        .iter()
+        .map(|(report, chain)| Device {
+            name: String::new(),
+            report: report.clone(),
+            chain: chain.clone(),
+            facts: Value::Null,
+        })
+        .map(|device| GpuEnd::from(assessed(&device, None).shown().unwrap()))
+        .collect();
+    let mut ends: Vec<SwitchEnd> = switches.iter().map(end).collect();
+    assert!(topology::decide(&gpus, &ends).is_ok());
+    ends[1].gpus = end(&ls10).gpus;
+    let fault = topology::decide(&gpus, &ends).unwrap_err();
+    assert_eq!(fault.code, Code::GpuTopologyGpuLinks);
+    assert!(fault.actual.starts_with("switch 1 lists 7 ("), "{}", fault.actual);
 }
 
 #[test]

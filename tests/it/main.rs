@@ -37,6 +37,8 @@ mod measure;
 mod mutation;
 #[cfg(feature = "sim")]
 mod never_verified;
+#[cfg(feature = "sim")]
+mod nodes;
 mod nvidia;
 #[cfg(feature = "sim")]
 mod nvidia_simulated;

@@ -13,7 +13,7 @@ use claviger::protocol::init_data::Algorithm;
 use claviger::sim::intel::{
     BootLog, DirectBoot, PlatformTcb, QuoteFields, QuoteForm, RuntimeEvent, TdxGuest,
 };
-use claviger::sim::{Machine, Vendors};
+use claviger::sim::{Family, Machine, Node, SwitchFields, Vendors};
 use claviger::wire::Digest;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ fn altered_bytes_panic_no_parser_and_keep_every_bound() {
 fn what_is_altered_parses_before_it_is_altered() {
     use claviger::endorse::{Certificate, Collateral, Crl, OcspResponse, Rim};
     use claviger::evidence::event_log::EventLog;
-    let parses: [(&str, Parses); 20] = [
+    let parses: [(&str, Parses); 21] = [
         ("boot_log", |bytes| EventLog::parse(Some(bytes), None).is_ok()),
         ("certificate", |bytes| Certificate::from_der(bytes).is_ok()),
         ("certificate_table", |bytes| claviger::agent::system::certificates::parse(bytes).is_ok()),
@@ -90,6 +90,7 @@ fn what_is_altered_parses_before_it_is_altered() {
         ("rim", |bytes| Rim::parse(bytes).is_ok()),
         ("runtime_log", |bytes| EventLog::parse(None, Some(bytes)).is_ok()),
         ("snp_report", |bytes| claviger::evidence::snp::Report::parse(bytes).is_ok()),
+        ("switch_report", |bytes| claviger::evidence::switch::Report::parse(bytes).is_ok()),
         ("tcb_info", |bytes| claviger::endorse::tcb_info::TcbInfo::parse(bytes).is_ok()),
     ];
     assert_eq!(parses.map(|(name, _)| name), TARGETS.map(|target| target.name));
@@ -175,8 +176,14 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let images = [Image::full(), Image::without_hashes()];
             images.map(|image| Image { pages: 1, ..image }.bytes()).to_vec()
         }
-        "gpu_chain" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.chain_pem).collect(),
-        "gpu_report" => machine().gpu_reports([1; 32]).unwrap().into_iter().map(|gpu| gpu.report).collect(),
+        "gpu_chain" => [Family::Blackwell, Family::Hopper, Family::Switch]
+            .map(|family| vendors.nvidia.chip(family, [0x11; 8], b"firmware").unwrap().chain_pem())
+            .to_vec(),
+        "gpu_report" => {
+            let blackwell = Node::mpt(&vendors.nvidia, 1).unwrap().evidence([1; 32]).unwrap();
+            let shown = machine().gpu_reports([1; 32]).unwrap().into_iter().chain(blackwell);
+            shown.map(|gpu| gpu.report).collect()
+        }
         "init_data" => [Algorithm::Sha256, Algorithm::Sha384, Algorithm::Sha512].map(document).to_vec(),
         "ocsp" => files().ocsp.into_iter().map(|(_, bytes)| bytes).collect(),
         "pck" => vec![guest().platform.chain[0].clone()],
@@ -205,6 +212,11 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             guest.runtime.events.push(RuntimeEvent::new("app-id", b"simulated app"));
             guest.runtime.events.push(RuntimeEvent::new("claviger-gpus", &[5; 48]));
             vec![guest.runtime_log(), b"[]".to_vec()]
+        }
+        "switch_report" => {
+            let fields = SwitchFields::running("96.10.55.00.01", [0x11; 8], &[[0x22; 8]; 8]);
+            let switch = vendors.nvidia.chip(Family::Switch, fields.pdi, b"firmware").unwrap();
+            vec![switch.report([1; 32], &fields).unwrap()]
         }
         "snp_report" => vec![machine().cpu_report([7; 64]).unwrap()],
         "tcb_info" => vec![member("tcb_info")],

@@ -12,8 +12,8 @@ use claviger::sim::der;
 use claviger::sim::ocsp::{self, CertIdHash};
 use claviger::sim::rim::{self, Values};
 use claviger::sim::{
-    GpuFields, Machine, OcspFields, OcspIssuer, OcspStatus, Responder, RimKind, RimOptions, StatedFwid,
-    Vendors,
+    Family, GpuFields, Machine, OcspFields, OcspIssuer, OcspStatus, Responder, RimKind, RimOptions,
+    StatedFwid, SwitchFields, Vendors,
 };
 use claviger::wire::crypto::{self, P256Signature, P384Signature};
 use claviger::wire::{UnixSeconds, Window};
@@ -78,7 +78,9 @@ fn skeleton(der: &[u8], depth: usize, out: &mut Vec<String>) -> bool {
         let pad = " ".repeat(depth);
         let text = String::from_utf8_lossy(content);
         let shown = match tag {
-            0x0c if text.starts_with("NVIDIA:GH100:") => format!("{} characters", content.len()),
+            0x0c if text.starts_with("NVIDIA:") && text.len() == 29 => {
+                format!("{} characters", content.len())
+            }
             0x0c | 0x16 | 0x86 => text.to_string(),
             0x13 if content.len() == 2 => text.to_string(),
             0x01 | 0x06 | 0x0a => hex::encode(content),
@@ -251,6 +253,77 @@ fn gpu_chain_and_report_verify() {
     assert_ne!(newer.fwid, gpu.fwid);
 }
 
+/// A member of the first entry of a real list.
+fn listed(path: &std::path::Path, member: &str) -> Vec<u8> {
+    let list: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let list = list.get("evidence_list").unwrap_or(&list);
+    STANDARD.decode(list[0][member].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn chains_of_other_families_have_the_real_form() {
+    let Some(folder) = vectors() else { return };
+    for (family, path) in
+        [(Family::Blackwell, "gb100-mpt-8gpu-590.48.01.json"), (Family::Switch, "hgx-ppcie-4switch.json")]
+    {
+        let text = listed(&folder.join("nvidia/evidence").join(path), "certificate");
+        let real = Certificate::list_from_pem(&text, 5120).unwrap();
+        let chip = vendors().nvidia.chip(family, [0x11; 8], b"firmware").unwrap();
+        assert_chain(&chip.chain);
+        for (real, minted) in real.iter().zip(&chip.chain) {
+            assert_same_form(real.der(), minted);
+        }
+    }
+}
+
+#[test]
+fn a_switch_report_with_real_fields_is_the_real_report() {
+    let Some(folder) = vectors() else { return };
+    let real = std::fs::read(folder.join("nvidia/switch/ls10-96.10.55.00.01/report.bin")).unwrap();
+    let opaque_at = 45 + 31 * 55 + 32 + 2;
+    let opaque = Opaque(&real[opaque_at..real.len() - 96]);
+    let field = |id| opaque.field(id).unwrap();
+    let word = |id| u16::from_le_bytes(array(&field(id), 0));
+    let fields = SwitchFields {
+        gpus: (0..8).map(|at| array(&field(26), 8 * at)).collect(),
+        disabled_ports: word(23),
+        position: word(24),
+        lock: word(25),
+        measurements: (0..31).map(|index| array(&real, 45 + 55 * index + 7)).collect(),
+        counts: Some(field(12).chunks(4).map(|c| u32::from_le_bytes(array(c, 0))).collect()),
+        ..SwitchFields::running(&opaque.text(6), array(&field(22), 0), &[])
+    };
+    let switch = vendors().nvidia.chip(Family::Switch, fields.pdi, b"firmware").unwrap();
+    let minted = switch.report(array(&real, 4), &fields).unwrap();
+    assert_eq!(minted.len(), real.len());
+    assert_eq!(minted[..opaque_at - 34], real[..opaque_at - 34]);
+    // Port numbers are left unused: nothing reads them.
+    let ports = opaque_at + (4 + 14) + (4 + 8) + (4 + 104) + 4 + 64;
+    assert_eq!(minted[opaque_at..ports], real[opaque_at..ports]);
+    assert_eq!(minted[ports + 64..real.len() - 96], real[ports + 64..real.len() - 96]);
+}
+
+#[test]
+fn switches_and_blackwells_measure_zero_where_real_ones_do() {
+    let Some(folder) = vectors() else { return };
+    let real = std::fs::read(folder.join("nvidia/switch/ls10-96.10.55.00.01/report.bin")).unwrap();
+    let fields = SwitchFields::running("96.10.55.00.01", [1; 8], &[]);
+    for (index, minted) in fields.measurements.iter().enumerate() {
+        let real: [u8; 48] = array(&real, 45 + 55 * index + 7);
+        assert_eq!(real == [0; 48], *minted == [0; 48], "index {index}");
+    }
+    assert_eq!(fields.bios_rim_id(), "NV_SWITCH_BIOS_5612_0002_890_9610550001");
+    let real = listed(&folder.join("nvidia/evidence/gb100-mpt-8gpu-590.48.01.json"), "evidence");
+    let fields = GpuFields::blackwell("590.48.01", array(&real, 3603));
+    let measured = [RimKind::BlackwellDriver, RimKind::BlackwellVbios].map(RimKind::active).concat();
+    // Index 61 lists zero beside another value: the real machine measures the other.
+    for index in measured.iter().filter(|index| **index != 61).map(|index| usize::from(*index)) {
+        let real: [u8; 48] = array(&real, 45 + 55 * index + 7);
+        assert_eq!(real == [0; 48], fields.measurements[index] == [0; 48], "index {index}");
+    }
+    assert_eq!(fields.driver_rim_id(), "NV_GPU_CC_DRIVER_GB100_590.48.01");
+}
+
 #[test]
 fn gpu_chain_has_the_real_form() {
     let Some(folder) = vectors() else { return };
@@ -411,11 +484,13 @@ fn a_rim_with_real_values_is_the_real_rim() {
     for (kind, path) in [
         (RimKind::Driver, "driver/NV_GPU_DRIVER_GH100_550.90.07.swidtag"),
         (RimKind::Vbios, "vbios/NV_GPU_VBIOS_1010_0200_882_96009F0001.swidtag"),
+        (RimKind::BlackwellDriver, "driver/NV_GPU_CC_DRIVER_GB100_595.91.07.xml"),
+        (RimKind::SwitchBios, "switch/NV_SWITCH_BIOS_5612_0002_890_9610550001.xml"),
     ] {
         let real = std::fs::read_to_string(folder.join("nvidia/rim").join(path)).unwrap();
         assert_rim_signed(&real);
         let options =
-            RimOptions { tag_id: Some(attribute(&real, "tagId").to_string()), ..RimOptions::default() };
+            RimOptions { tag_id: Some(attribute(&real, "tagId").to_string()), ..RimOptions::of(kind) };
         let version = attribute(&real, "colloquialVersion");
         let values = active_values(&real);
         assert_eq!(values.keys().copied().collect::<Vec<_>>(), kind.active());
@@ -484,7 +559,7 @@ fn ocsp_answers_verify_under_their_issuers() {
     let (nvidia, now) = (&vendors.nvidia, vendors.now);
     let gpu = nvidia.gpu([0x22; 8], b"firmware").unwrap();
     let device = nvidia.ocsp_for_device(&gpu, now).unwrap();
-    let rim = nvidia.ocsp_for_rim(now).unwrap();
+    let rim = nvidia.ocsp_for_rim(Family::Hopper, now).unwrap();
     let issuers = [
         &nvidia.provisioner,
         &nvidia.identity,
@@ -509,7 +584,7 @@ fn ocsp_answers_have_the_real_form() {
     let (nvidia, now) = (&vendors.nvidia, vendors.now);
     let gpu = nvidia.gpu([0x22; 8], b"firmware").unwrap();
     let device = nvidia.ocsp_for_device(&gpu, now).unwrap();
-    let rim = nvidia.ocsp_for_rim(now).unwrap();
+    let rim = nvidia.ocsp_for_rim(Family::Hopper, now).unwrap();
     let names = [
         "device-1-brom",
         "device-2-provisioner-ica",

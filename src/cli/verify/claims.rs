@@ -6,7 +6,9 @@ use crate::evidence::snp::{Cpuid, Tcb};
 use crate::verify::event_log::Logged;
 use crate::verify::gpu::Gpu;
 use crate::verify::snp::Snp;
+use crate::verify::switch::{self, Switch};
 use crate::verify::tdx::Tdx;
+use crate::verify::topology::Node;
 
 /// The claims of an SEV-SNP report.
 pub fn snp(snp: &Snp) -> Value {
@@ -119,4 +121,32 @@ pub fn gpu(gpu: &Gpu) -> Value {
             comparison.mismatched.iter().map(|mismatch| mismatch.index).collect::<Vec<u8>>()
         }),
     })
+}
+
+/// The claims of a switch's evidence.
+pub fn switch(switch: &Switch) -> Value {
+    let opaque = &switch.report.opaque;
+    json!({
+        "kind": "switch",
+        "architecture": switch::PRODUCT,
+        "pdi": switch.pdi,
+        "device_key_sha256": switch.device_key,
+        "leaf_serial": hex::encode(&switch.leaf_serial),
+        "bios_version": opaque.bios_version.map(|version| version.to_string()),
+        "bios_rim_id": switch.bios_rim_id,
+        "nonce": hex::encode(switch.report.request_nonce),
+        "gpu_pdis": opaque.gpu_pdis,
+        "position": opaque.position,
+        "disabled_ports": opaque.disabled_ports.map(|ports| format!("{ports:#06x}")),
+        "lock_status": opaque.lock.map(|lock| lock.number()),
+        "unknown_fields": opaque.unknown,
+        "mismatched_indices": switch.comparison.as_ref().map(|comparison| {
+            comparison.mismatched.iter().map(|mismatch| mismatch.index).collect::<Vec<u8>>()
+        }),
+    })
+}
+
+/// The node that several devices make up.
+pub fn node(node: &Node) -> Value {
+    json!({ "mode": node.mode.text(), "gpus": node.gpus, "switches": node.switches })
 }

@@ -1,6 +1,6 @@
 //! Evidence lists, and the result over several devices.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::output::{self, Conclusion, Format, Judged, word};
 use super::super::{Failure, Status, files};
+use super::claims;
 use crate::policy::appraise::Status as AppraisalStatus;
+use crate::verify::topology::{self, Fault, Node, NodeMode};
 use crate::verify::verdict::{Verdict, most_telling};
 use crate::wire::text::{foreign, reason};
 use crate::wire::{Check, CheckName, Checks, Code, limits};
@@ -19,17 +21,32 @@ pub struct Device {
     pub chain: Vec<u8>,
 }
 
-/// Reads a JSON evidence list: an array, or an object with `evidence_list`. Vendors' documents may have more members;
-/// `nonce` and `arch` beside the evidence are unsigned and left aside.
+/// Reads JSON evidence lists, one after another: each an array, or an object with `evidence_list`. Vendors' documents may
+/// have more members; `nonce` and `arch` beside the evidence are unsigned and left aside.
 ///
-/// Errors: `Failure::Usage` where the file cannot be read. Where it holds something else, the inner one: the failed
+/// Errors: `Failure::Usage` where a file cannot be read. Where one holds something else, the inner one: the failed
 /// `format` with the entry.
-pub fn read(path: &Path) -> Result<Result<Vec<Device>, Check>, Failure> {
-    let document = serde_json::from_slice::<Value>(&files::read(path)?);
-    let read = document
-        .map_err(|error| reason(&format!("not JSON: {error}")))
-        .and_then(|document| devices(&document));
-    Ok(read.map_err(|what| Check::fail(CheckName::Format, Code::GpuListMalformed).actual(what)))
+pub fn read(paths: &[PathBuf]) -> Result<Result<Vec<Device>, Check>, Failure> {
+    let malformed = |what| Check::fail(CheckName::Format, Code::GpuListMalformed).actual(what);
+    let mut all = Vec::new();
+    for path in paths {
+        let document = serde_json::from_slice::<Value>(&files::read(path)?);
+        let read = document
+            .map_err(|error| reason(&format!("not JSON: {error}")))
+            .and_then(|document| devices(&document));
+        match read {
+            Ok(devices) => all.extend(devices),
+            Err(what) => return Ok(Err(malformed(what))),
+        }
+    }
+    Ok(match all.len() > limits::DEVICES_MAX {
+        true => Err(malformed(format!(
+            "expected 1 to {} devices in all lists together; {} given",
+            limits::DEVICES_MAX,
+            all.len()
+        ))),
+        false => Ok(all),
+    })
 }
 
 /// Takes the devices of a document: an array, or an object with `evidence_list`.
@@ -55,9 +72,12 @@ pub fn devices(document: &Value) -> Result<Vec<Device>, String> {
         .collect()
 }
 
-/// The result over a list: as good as its worst device, and never acceptable with one device twice.
+/// The result over a list: as good as its worst device, and never acceptable with one device twice or as a node that does
+/// not close.
 struct Whole<'a> {
     devices: &'a [Judged],
+    /// `None` where there is no topology to speak of.
+    topology: Option<&'a Result<Node, Fault>>,
     verdict: Verdict,
     checks: Checks,
     appraisal: AppraisalStatus,
@@ -66,7 +86,7 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    fn of(devices: &'a [Judged]) -> Self {
+    fn of(devices: &'a [Judged], topology: Option<&'a Result<Node, Fault>>) -> Self {
         let mut checks = Checks::new();
         let mut reasons: Vec<Code> = Vec::new();
         for device in devices {
@@ -76,6 +96,9 @@ impl<'a> Whole<'a> {
                     reasons.push(code);
                 }
             }
+        }
+        if let Some(decided) = topology {
+            checks.record(topology::check(decided));
         }
         let verdict = devices.iter().map(Judged::verdict).max_by_key(|verdict| match verdict {
             Verdict::Verified => 0,
@@ -91,6 +114,7 @@ impl<'a> Whole<'a> {
             });
         let mut whole = Self {
             devices,
+            topology,
             // No device at all is no evidence; `read` has refused it.
             verdict: verdict.unwrap_or(Verdict::Undecided),
             checks: output::in_order(&checks),
@@ -98,9 +122,14 @@ impl<'a> Whole<'a> {
             reasons,
             notes: devices.first().map(|device| device.notes.clone()).unwrap_or_default(),
         };
+        if let Some(Err(fault)) = topology {
+            whole.appraisal = AppraisalStatus::Contraindicated;
+            whole.reasons.insert(0, fault.code);
+        }
         let twice = duplicates(devices);
         if !twice.is_empty() {
             whole.appraisal = AppraisalStatus::Contraindicated;
+            whole.reasons.retain(|code| *code != Code::GpuDuplicateDevice);
             whole.reasons.insert(0, Code::GpuDuplicateDevice);
             whole.notes.extend(twice);
         }
@@ -112,10 +141,13 @@ impl<'a> Whole<'a> {
     }
 
     fn json(&self) -> Value {
-        let claims = json!({
+        let mut claims = json!({
             "kind": "list",
             "devices": self.devices.iter().map(|device| device.claims.clone()).collect::<Vec<_>>(),
         });
+        if let (Some(Ok(node)), Some(claims)) = (self.topology, claims.as_object_mut()) {
+            claims.insert("topology".to_string(), claims::node(node));
+        }
         let appraisal = (self.appraisal, self.reasons.clone());
         let mut document =
             output::document(self.verdict, self.code(), &self.checks, appraisal, &claims, &self.notes);
@@ -135,6 +167,12 @@ impl<'a> Whole<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             page.push_str(&summary(at, device));
         }
+        if let Some(decided) = self.topology {
+            page.push_str(&format!("topology:  {}\n", told(decided)));
+            if decided.is_err() {
+                output::check_lines(&mut page, &topology::check(decided));
+            }
+        }
         page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
         page.push_str(&format!("appraisal: {}\n", word(&self.appraisal)));
         let conclusion = Conclusion {
@@ -147,6 +185,22 @@ impl<'a> Whole<'a> {
         };
         page.push_str(&format!("{}\n", conclusion.text()));
         page
+    }
+}
+
+/// Says in a line whether the devices are one whole node, and what that rests on.
+fn told(decided: &Result<Node, Fault>) -> String {
+    match decided {
+        Err(fault) => fault.code.to_string(),
+        Ok(Node { mode: NodeMode::Ppcie, gpus, switches }) => format!(
+            "one whole node in protected PCIe: {} GPUs and {} switches, each named by the others",
+            gpus.len(),
+            switches.len()
+        ),
+        Ok(Node { mode: NodeMode::Mpt, gpus, .. }) => format!(
+            "{} GPUs with encrypted NVLink; that they are linked, and that there are no others, is not signed",
+            gpus.len()
+        ),
     }
 }
 
@@ -171,15 +225,19 @@ fn duplicates(devices: &[Judged]) -> Vec<String> {
     notes
 }
 
-/// Prints the results: one as it is; of several the whole, with each one in `devices`.
+/// Prints the results: one as it is; of several the whole, with each one in `devices`, and the node that they make up.
 ///
 /// Errors: those of `output::print`.
-pub fn print(judged: &[Judged], format: Format) -> Result<Status, Failure> {
+pub fn print(
+    judged: &[Judged],
+    topology: Option<&Result<Node, Fault>>,
+    format: Format,
+) -> Result<Status, Failure> {
     if let [only] = judged {
         only.print(format)?;
         return Ok(only.status());
     }
-    let whole = Whole::of(judged);
+    let whole = Whole::of(judged, topology);
     match format {
         Format::Json => output::print(&format!("{}\n", whole.json()))?,
         Format::Text => output::print(&whole.page())?,

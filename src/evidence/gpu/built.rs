@@ -1,4 +1,4 @@
-//! Test evidence: a GPU report built field by field, so that each rule can be broken alone.
+//! Test evidence: the report of a GPU or a switch built field by field, so that each rule can be broken alone.
 
 use crate::wire::crypto::P384Key;
 
@@ -56,6 +56,26 @@ impl Built {
             ],
             signature: vec![1; 96],
             trailing: Vec::new(),
+        }
+    }
+
+    /// An LS10 NVSwitch of a node in protected PCIe: BIOS 96.10.55.00.01, PDI 0102030405060708, locked, index i
+    /// measured as bytes of i, 27 of 31 blocks counted.
+    pub(crate) fn switch() -> Self {
+        let counts: Vec<u8> = (0..27u32).flat_map(|index| u32::from(index != 0).to_le_bytes()).collect();
+        let pdis: Vec<u8> = (0xa0..0xa8).flat_map(|number| [number; 8]).collect();
+        Self {
+            blocks: (0..31).map(|index| block(index + 1, [index; 48])).collect(),
+            fields: vec![
+                (6, b"96.10.55.00.01".to_vec()),
+                (22, vec![1, 2, 3, 4, 5, 6, 7, 8]),
+                (12, counts),
+                (26, [&pdis[..], &[0; 32], &[0xff; 32]].concat()),
+                (23, vec![0xec, 0]),
+                (24, vec![2, 0]),
+                (25, vec![1, 0]),
+            ],
+            ..Self::hopper()
         }
     }
 

@@ -1,31 +1,20 @@
 //! The opaque fields of a GPU report, typed where their meaning is known and kept raw where it is not.
 
-use std::collections::BTreeSet;
-
 use super::version::{DriverVersion, VbiosVersion};
 use crate::evidence::Error;
+use crate::evidence::spdm::{self, Field, sized};
+use crate::wire::Digest;
 use crate::wire::ids::Pdi;
-use crate::wire::reader::ReadError;
-use crate::wire::{Digest, Reader, limits};
 
 /// Bytes of a text field; ids, URLs and file names are made of some.
 const TEXT_LEN_MAX: usize = 32;
 /// NVLink links of a GPU, one PDI each.
 const SWITCH_LINKS: usize = 18;
-/// The id that NVIDIA marks as invalid.
-const INVALID: u16 = 255;
 /// Ids that NVIDIA names. Those without a type here are kept raw.
 const NAMED: [u16; 30] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 32, 33, 34,
     35, 36,
 ];
-
-/// One field as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    pub id: u16,
-    pub value: Vec<u8>,
-}
 
 /// NVDEC0_STATUS, which says whether RIM index 35 of a Hopper driver is a measurement of running firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,58 +70,24 @@ pub struct Opaque {
     pub vbios_version: Option<VbiosVersion>,
 }
 
-/// Splits opaque data into its fields. `base` is the offset of the data in the report, for messages.
-///
-/// Errors: `GpuShort` if a field runs past the end; `GpuFieldRepeated`; `GpuFieldsMany`; `GpuFieldId` for id
-/// 255.
-pub(super) fn split(data: &[u8], base: usize) -> Result<Vec<Field>, Error> {
-    let short = |error| match error {
-        ReadError::Short { offset, needed, left } => Error::GpuShort { offset: base + offset, needed, left },
-        ReadError::Trailing { left, .. } => Error::GpuTrailing { len: left },
-    };
-    let mut reader = Reader::new(data);
-    let mut seen = BTreeSet::new();
-    let mut fields = Vec::new();
-    while reader.left() > 0 {
-        if fields.len() == limits::GPU_OPAQUE_FIELDS_MAX {
-            return Err(Error::GpuFieldsMany);
-        }
-        let id = reader.u16_le().map_err(short)?;
-        let size = reader.u16_le().map_err(short)?;
-        let value = reader.take(usize::from(size)).map_err(short)?;
-        if id == INVALID {
-            return Err(Error::GpuFieldId { id });
-        }
-        if !seen.insert(id) {
-            return Err(Error::GpuFieldRepeated { id });
-        }
-        fields.push(Field { id, value: value.to_vec() });
-    }
-    Ok(fields)
-}
-
 impl Opaque {
     /// Reads the fields of a GPU report with `blocks` measurement blocks.
     ///
     /// Errors: `GpuFieldSize`, `GpuFieldText`, `GpuOpaqueVersion`.
     pub(super) fn of(fields: Vec<Field>, blocks: usize) -> Result<Self, Error> {
-        let value = |id| fields.iter().find(|field| field.id == id).map(|field| field.value.as_slice());
-        let opaque_data_version =
-            value(34).map(|value| sized("OPAQUE_DATA_VERSION", value).map(u16::from_le_bytes)).transpose()?;
-        if let Some(version) = opaque_data_version.filter(|version| *version > 1) {
-            return Err(Error::GpuOpaqueVersion { version });
-        }
+        let value = |id| spdm::value(&fields, id);
+        let counts = |value| spdm::measurement_counts(value, blocks..=blocks);
         Ok(Self {
-            unknown: fields.iter().map(|field| field.id).filter(|id| !NAMED.contains(id)).collect(),
+            unknown: spdm::unknown(&fields, &NAMED),
             chip_info: value(35).map(|value| name("CHIP_INFO", value)).transpose()?,
             chip_sku: value(15).map(|value| name("CHIP_SKU", value)).transpose()?,
             driver_version: value(3).map(driver_version).transpose()?,
             feature_flag: value(36).map(feature_flag).transpose()?,
             fwid: value(20).map(|value| sized("FWID", value).map(Digest::new)).transpose()?,
             gpu_info: value(4).map(|value| sized("GPU_INFO", value).map(u64::from_le_bytes)).transpose()?,
-            measurement_counts: value(12).map(|value| measurement_counts(value, blocks)).transpose()?,
+            measurement_counts: value(12).map(counts).transpose()?,
             nvdec0: value(11).map(nvdec0).transpose()?,
-            opaque_data_version,
+            opaque_data_version: spdm::opaque_data_version(&fields)?,
             project: value(17).map(|value| name("PROJECT", value)).transpose()?,
             project_sku: value(18).map(|value| name("PROJECT_SKU", value)).transpose()?,
             protected_pcie: value(21).map(protected_pcie).transpose()?,
@@ -141,10 +96,6 @@ impl Opaque {
             fields,
         })
     }
-}
-
-fn sized<const N: usize>(field: &'static str, value: &[u8]) -> Result<[u8; N], Error> {
-    value.try_into().map_err(|_| Error::GpuFieldSize { field, expected: N, actual: value.len() })
 }
 
 /// Reads a text that becomes part of an id: padding of NUL and blanks at the end goes, letters turn upper
@@ -172,14 +123,6 @@ fn feature_flag(value: &[u8]) -> Result<FeatureFlag, Error> {
         2 => FeatureFlag::Ppcie,
         other => FeatureFlag::Other(other),
     })
-}
-
-fn measurement_counts(value: &[u8], blocks: usize) -> Result<Vec<u32>, Error> {
-    let (counts, rest) = value.as_chunks::<4>();
-    if counts.len() != blocks || !rest.is_empty() {
-        return Err(Error::GpuFieldSize { field: "MSRSCNT", expected: 4 * blocks, actual: value.len() });
-    }
-    Ok(counts.iter().map(|count| u32::from_le_bytes(*count)).collect())
 }
 
 fn nvdec0(value: &[u8]) -> Result<Nvdec0, Error> {

@@ -1,17 +1,10 @@
-//! The SPDM 1.1 measurement report of an NVIDIA GPU.
+//! The measurement report of an NVIDIA GPU.
 
-use super::opaque::{self, FeatureFlag, Opaque, ProtectedPcie};
+use std::ops::Deref;
+
+use super::opaque::{FeatureFlag, Opaque, ProtectedPcie};
 use crate::evidence::Error;
-use crate::wire::crypto::P384_SIGNATURE_LEN;
-use crate::wire::reader::ReadError;
-use crate::wire::{Digest, Reader, limits};
-
-/// Measurement blocks of a GPU. Block k carries RIM index k - 1.
-pub const GPU_BLOCKS: u8 = 64;
-/// Measurement blocks of an LS10 NVSwitch.
-pub const SWITCH_BLOCKS: u8 = 31;
-/// Bytes of one measurement block.
-const BLOCK_LEN: u32 = 55;
+use crate::evidence::spdm::Spdm;
 
 /// GPU architectures whose reports are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,75 +71,32 @@ impl Mode {
 /// A parsed GPU report with the very bytes it came in. Nothing of it is believed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    bytes: Vec<u8>,
-    signature: [u8; P384_SIGNATURE_LEN],
-    /// The nonce of the request: the one that the requester chose.
-    pub request_nonce: [u8; 32],
-    /// Run-time values by RIM index, one for each of the 64 blocks.
-    pub measurements: Vec<Digest<48>>,
+    spdm: Spdm,
     pub opaque: Opaque,
+}
+
+impl Deref for Report {
+    type Target = Spdm;
+
+    fn deref(&self) -> &Spdm {
+        &self.spdm
+    }
 }
 
 impl Report {
     /// Parses a GPU report.
     ///
-    /// Shape: SPDM 1.1 GET_MEASUREMENTS request (37 bytes), then its MEASUREMENTS response: 64 blocks of 55
-    /// bytes numbered from 1, responder nonce, opaque data, 96 bytes of signature; integers little-endian,
-    /// nothing trailing, at most `GPU_REPORT_LEN_MAX` bytes. The bytes before the signature are signed.
+    /// Shape: that of `Spdm::parse` with 64 blocks.
     ///
-    /// Errors: `GpuReportLength`, `GpuConstant`, `GpuShort`, `GpuBlockCount`, `GpuRecordLength`, `GpuBlock`,
-    /// `GpuTrailing`; `GpuSwitch` for the well-formed report of an NVSwitch; `GpuFieldId`,
-    /// `GpuFieldRepeated`, `GpuFieldSize`, `GpuFieldText`, `GpuFieldsMany` and `GpuOpaqueVersion` for the
-    /// opaque fields.
-    ///
-    /// Source: DMTF DSP0274 1.1, GET_MEASUREMENTS and MEASUREMENTS; NVIDIA's published reports.
+    /// Errors: those of `Spdm::parse`; `GpuSwitch` for the well-formed report of an NVSwitch; `GpuFieldSize`,
+    /// `GpuFieldText` and `GpuOpaqueVersion` for the opaque fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() > limits::GPU_REPORT_LEN_MAX {
-            return Err(Error::GpuReportLength { len: bytes.len() });
-        }
-        let mut reader = Reader::new(bytes);
-        constant(&mut reader, "an SPDM 1.1 request for all signed measurements", &[0x11, 0xe0, 0x01, 0xff])?;
-        let request_nonce = reader.array().map_err(read)?;
-        constant(&mut reader, "slot 0", &[0])?;
-        constant(&mut reader, "an SPDM 1.1 measurements response", &[0x11, 0x60, 0x00, 0x00])?;
-        let count = reader.u8().map_err(read)?;
-        let record_len = reader.u24_le().map_err(read)?;
-        if count != GPU_BLOCKS && count != SWITCH_BLOCKS {
-            return Err(Error::GpuBlockCount { count });
-        }
-        let expected = u32::from(count) * BLOCK_LEN;
-        if record_len != expected {
-            return Err(Error::GpuRecordLength { expected, actual: record_len });
-        }
-        let measurements = (1..=count).map(|number| block(&mut reader, number)).collect::<Result<_, _>>()?;
-        let _responder_nonce: [u8; 32] = reader.array().map_err(read)?;
-        let opaque_len = reader.u16_le().map_err(read)?;
-        let opaque_at = reader.offset();
-        let opaque = reader.take(usize::from(opaque_len)).map_err(read)?;
-        let signature = reader.array().map_err(read)?;
-        reader.finish().map_err(read)?;
-        let fields = opaque::split(opaque, opaque_at)?;
-        if count == SWITCH_BLOCKS {
+        let (spdm, fields) = Spdm::parse(bytes)?;
+        if spdm.is_of_switch() {
             return Err(Error::GpuSwitch);
         }
-        let opaque = Opaque::of(fields, usize::from(count))?;
-        Ok(Self { bytes: bytes.to_vec(), signature, request_nonce, measurements, opaque })
-    }
-
-    /// Returns the bytes as they came.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Returns the signed bytes: all but the signature.
-    pub fn signed(&self) -> &[u8] {
-        // INVARIANT: `parse` read a whole signature at the end of these bytes.
-        &self.bytes[..self.bytes.len() - P384_SIGNATURE_LEN]
-    }
-
-    /// Returns r then s, big-endian.
-    pub fn signature(&self) -> &[u8; P384_SIGNATURE_LEN] {
-        &self.signature
+        let opaque = Opaque::of(fields, spdm.measurements.len())?;
+        Ok(Self { spdm, opaque })
     }
 
     /// Returns the architecture that GPU_INFO names.
@@ -219,47 +169,16 @@ impl Report {
     /// Returns the first RIM index where MSRSCNT and value disagree: a value is zero exactly if it was never
     /// extended. A disagreement means a damaged or foreign report.
     pub fn miscounted(&self) -> Option<usize> {
-        let counts = self.opaque.measurement_counts.as_deref()?;
-        counts.iter().zip(&self.measurements).position(|(count, value)| (*count == 0) != value.is_zero())
+        self.spdm.miscounted(self.opaque.measurement_counts.as_deref()?)
     }
-}
-
-fn read(error: ReadError) -> Error {
-    match error {
-        ReadError::Short { offset, needed, left } => Error::GpuShort { offset, needed, left },
-        ReadError::Trailing { left, .. } => Error::GpuTrailing { len: left },
-    }
-}
-
-fn constant(reader: &mut Reader<'_>, field: &'static str, expected: &[u8]) -> Result<(), Error> {
-    let offset = reader.offset();
-    match reader.take(expected.len()).map_err(read)? == expected {
-        true => Ok(()),
-        false => Err(Error::GpuConstant { field, offset }),
-    }
-}
-
-/// Reads measurement block `number`: number, specification 1 (DMTF), size 51, type 1 (digest of mutable
-/// firmware), size 48, value.
-fn block(reader: &mut Reader<'_>, number: u8) -> Result<Digest<48>, Error> {
-    let check = |field, expected: u32, actual: u32| match expected == actual {
-        true => Ok(()),
-        false => Err(Error::GpuBlock { number, field, expected, actual }),
-    };
-    check("number", u32::from(number), u32::from(reader.u8().map_err(read)?))?;
-    check("measurement specification", 1, u32::from(reader.u8().map_err(read)?))?;
-    check("measurement size", 51, u32::from(reader.u16_le().map_err(read)?))?;
-    check("value type", 1, u32::from(reader.u8().map_err(read)?))?;
-    check("value size", 48, u32::from(reader.u16_le().map_err(read)?))?;
-    reader.array().map(Digest::new).map_err(read)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::built::{Built, block};
     use super::*;
-    use crate::wire::Code;
     use crate::wire::ids::Pdi;
+    use crate::wire::{Code, Digest, limits};
 
     fn built(change: impl FnOnce(&mut Built)) -> Result<Report, Error> {
         let mut built = Built::hopper();
@@ -560,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_of_a_switch_is_recognised_and_not_read() {
+    fn the_report_of_a_switch_is_recognised_and_not_read_as_that_of_a_gpu() {
         let code = refused(|built| {
             built.blocks.truncate(31);
             built.fields = vec![(6, b"96.10.55.00.01".to_vec()), (22, vec![1; 8])];

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::endorse::Certificate;
 use crate::endorse::gpu_built::{self, OID_COMPOSITE, OID_SAN, OID_TCB_INFO, pem, tlv};
 use crate::evidence::gpu::built;
-use crate::wire::Outcome;
+use crate::wire::{Outcome, crypto};
 
 const NONCE: [u8; 32] = [7; 32];
 
@@ -68,6 +69,7 @@ impl Scene {
             driver: self.driver.clone(),
             vbios: self.vbios.clone(),
             checks: self.checks.clone(),
+            ..References::default()
         };
         let report = Report::parse(&self.report.bytes());
         let chain = Chain::from_pem(chain);

@@ -2,6 +2,7 @@
 
 use claviger::wire::Code::{self, *};
 
+const TOPOLOGY: &str = "src/verify/topology.rs";
 const TDX: &str = "tests/it/floor/tdx.rs";
 const UNPARSED: &str =
     "collateral_that_does_not_parse_is_passed_over_in_a_collection_and_named_where_it_was_picked";
@@ -39,7 +40,24 @@ pub const CODES: &[(Code, &str, &str)] = &[
     ),
     // Evidence that the simulated vendors do not mint.
     (GpuIdentityMalformed, "src/verify/gpu/tests.rs", "the_identity_is_that_of_a_gpu_in_its_form"),
-    (GpuSwitchUnsupported, "tests/it/gpu.rs", "switches_are_recognised_and_refused"),
+    (GpuSwitchUnsupported, "src/verify/switch/tests.rs", "one_kind_of_device_never_stands_in_for_the_other"),
+    // Switches and whole nodes, which `verify gpu` judges and no profile serves yet.
+    (GpuSwitchExpected, "src/verify/switch/tests.rs", "one_kind_of_device_never_stands_in_for_the_other"),
+    (
+        GpuSwitchPdiMismatch,
+        "src/verify/switch/tests.rs",
+        "the_identity_is_that_of_a_switch_in_its_form_and_the_report_repeats_it",
+    ),
+    (GpuTopologyArchitecture, TOPOLOGY, "each_mode_belongs_to_its_architecture"),
+    (GpuTopologyGpuCount, TOPOLOGY, "protected_pcie_has_exactly_eight_gpus_and_four_switches"),
+    (GpuTopologyGpuLinks, TOPOLOGY, "each_switch_lists_exactly_eight_different_gpus"),
+    (GpuTopologyGpusDiffer, TOPOLOGY, "the_gpus_that_switches_list_are_those_shown"),
+    (GpuTopologyMode, TOPOLOGY, "all_devices_are_in_one_mode"),
+    (GpuTopologySwitchCount, TOPOLOGY, "protected_pcie_has_exactly_eight_gpus_and_four_switches"),
+    (GpuTopologySwitchLinks, TOPOLOGY, "each_gpu_names_exactly_four_different_switches"),
+    (GpuTopologySwitchSetsDiffer, TOPOLOGY, "all_gpus_name_the_same_switches_and_those_are_shown"),
+    (GpuTopologySwitchUnlocked, TOPOLOGY, "every_switch_is_locked"),
+    (GpuTopologySwitchesDiffer, TOPOLOGY, "all_gpus_name_the_same_switches_and_those_are_shown"),
     (SnpVekAlgorithm, "src/endorse/vek.rs", "refuses_other_algorithms_and_critical_extensions"),
     // What needs another machine, another clock or a second request.
     (ChallengeExpired, "tests/it/floor.rs", "a_challenge_is_ours_alive_and_as_young_as_the_policy_says"),

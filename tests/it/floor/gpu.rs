@@ -193,5 +193,8 @@ pub fn named(plan: &Plan, kind: RimKind) -> (String, String) {
     match kind {
         RimKind::Driver => (fields.driver_rim_id(), fields.driver.clone()),
         RimKind::Vbios => (fields.vbios_rim_id(), fields.vbios_text()),
+        RimKind::BlackwellDriver | RimKind::BlackwellVbios | RimKind::SwitchBios => {
+            panic!("{kind:?}: the plan's GPU is a Hopper")
+        }
     }
 }
