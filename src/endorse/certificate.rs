@@ -39,6 +39,17 @@ pub enum PublicKey {
     Rsa4096(Vec<u8>),
 }
 
+impl PublicKey {
+    /// Returns the word for its kind, and its bytes: a point, or DER.
+    pub fn bytes(&self) -> (&'static [u8], &[u8]) {
+        match self {
+            Self::P256(point) => (b"p256", point),
+            Self::P384(point) => (b"p384", point),
+            Self::Rsa4096(key) => (b"rsa4096", key),
+        }
+    }
+}
+
 /// The signature algorithms that vendors use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureAlgorithm {

@@ -1,10 +1,12 @@
 //! OCSP answers: what a responder says of one certificate, and until when.
 
+use std::sync::Arc;
+
 use super::certificate::{Certificate, PublicKey};
 use super::der::{Der, NotDer};
 use super::error::Error;
 use crate::wire::crypto;
-use crate::wire::{Code, UnixSeconds, limits};
+use crate::wire::{Code, Digest, UnixSeconds, limits};
 
 const SEQUENCE: u8 = 0x30;
 const OCTET_STRING: u8 = 0x04;
@@ -145,9 +147,14 @@ pub struct Answer {
     pub nonce: Option<Vec<u8>>,
 }
 
-/// A parsed answer with the very bytes that are signed.
+/// A parsed answer with the very bytes that are signed. Copies share it.
 #[derive(Clone, Debug)]
-pub struct OcspResponse {
+pub struct OcspResponse(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    /// Of all that is below: whoever judged an answer knows it again by this.
+    digest: Digest<32>,
     answer: Answer,
     tbs: Vec<u8>,
     signature: Vec<u8>,
@@ -197,10 +204,10 @@ impl OcspResponse {
         bytes.finish()?;
         let mut basic = octets.inside(SEQUENCE, "a BasicOCSPResponse")?;
         octets.finish()?;
-        Self::basic(&mut basic)
+        Self::basic(&mut basic, crypto::sha256(&[der]))
     }
 
-    fn basic(basic: &mut Der<'_>) -> Result<Self, Error> {
+    fn basic(basic: &mut Der<'_>, digest: Digest<32>) -> Result<Self, Error> {
         let mut data = basic.clone();
         let tbs = basic.whole(SEQUENCE, "tbsResponseData")?.to_vec();
         let answer = answer(&mut data.inside(SEQUENCE, "tbsResponseData")?)?;
@@ -222,45 +229,50 @@ impl OcspResponse {
         if !basic.at_end() {
             return Err(basic.wrong("nothing more").into());
         }
-        Ok(Self { answer, tbs, signature, responder })
+        Ok(Self(Arc::new(Content { digest, answer, tbs, signature, responder })))
+    }
+
+    /// Returns the SHA-256 of the whole answer, as it was parsed.
+    pub fn digest(&self) -> &Digest<32> {
+        &self.0.digest
     }
 
     /// Returns what the answer says.
     pub fn answer(&self) -> &Answer {
-        &self.answer
+        &self.0.answer
     }
 
     /// Returns the signed bytes.
     pub fn tbs(&self) -> &[u8] {
-        &self.tbs
+        &self.0.tbs
     }
 
     /// Returns the signature in DER form.
     pub fn signature(&self) -> &[u8] {
-        &self.signature
+        &self.0.signature
     }
 
     /// Returns the embedded certificate of the responder.
     pub fn responder(&self) -> &Certificate {
-        &self.responder
+        &self.0.responder
     }
 
     /// Tells whether the responder's certificate allows signing OCSP answers: its extended key usage contains
     /// OCSPSigning, among others or alone (NVIDIA's older ones list another purpose beside it), and a key usage, if it
     /// has one, allows signatures.
     pub fn responder_has_ocsp_signing(&self) -> bool {
-        let allows = self.responder.usage.is_none_or(|usage| usage.digital_signature);
-        let purposes = self.responder.extension(EXTENDED_KEY_USAGE);
+        let allows = self.0.responder.usage.is_none_or(|usage| usage.digital_signature);
+        let purposes = self.0.responder.extension(EXTENDED_KEY_USAGE);
         allows && purposes.is_some_and(|purposes| purpose_is_listed(&purposes.value).unwrap_or(false))
     }
 
     /// Tells whether the signed responder id names the embedded certificate.
     pub fn names_its_responder(&self) -> bool {
-        match &self.answer.responder_id {
+        match &self.0.answer.responder_id {
             ResponderId::ByKey(hash) => {
-                crypto::sha1_for_cert_id(&[key_bytes(&self.responder)]).bytes() == hash
+                crypto::sha1_for_cert_id(&[key_bytes(&self.0.responder)]).bytes() == hash
             }
-            ResponderId::ByName(name) => *name == self.responder.subject,
+            ResponderId::ByName(name) => *name == self.0.responder.subject,
         }
     }
 }

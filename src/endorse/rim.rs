@@ -5,6 +5,7 @@ mod token;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,8 +47,12 @@ pub struct Statement {
 /// A parsed RIM: its statement and what its signature is about.
 ///
 /// The statement is taken from the tokens that were hashed, in the same pass: there is no second reading of the tree.
+/// Copies share what was parsed.
 #[derive(Clone, Debug)]
-pub struct Rim {
+pub struct Rim(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
     statement: Statement,
     payload: Vec<u8>,
     payload_digest: Digest<48>,
@@ -98,7 +103,7 @@ impl Rim {
         // No gap here: the line feed before the signature is the text node that stays in the signed document.
         walk.end("SoftwareIdentity")?;
         walk.tail()?;
-        Ok(Self {
+        Ok(Self(Arc::new(Content {
             statement,
             payload_digest: crypto::sha384(&[&walk.payload]),
             payload: walk.payload,
@@ -106,44 +111,44 @@ impl Rim {
             signed_info: walk.signed_info,
             signature: signature.value,
             certificates: signature.certificates,
-        })
+        })))
     }
 
     /// Returns what the document says.
     pub fn statement(&self) -> &Statement {
-        &self.statement
+        &self.0.statement
     }
 
     /// Returns the digest that the signature speaks of. It identifies the content of the document, which keeps it when
     /// NVIDIA signs anew; a hash of the file identifies nothing, since line breaks in the certificates and after the
     /// root are not signed.
     pub fn digest_value(&self) -> Digest<48> {
-        self.digest_value
+        self.0.digest_value
     }
 
     /// Returns the digest of `payload`, which a genuine document gives as its digest value.
     pub fn payload_digest(&self) -> Digest<48> {
-        self.payload_digest
+        self.0.payload_digest
     }
 
     /// Returns the canonical bytes of the document without its signature.
     pub fn payload(&self) -> &[u8] {
-        &self.payload
+        &self.0.payload
     }
 
     /// Returns the canonical bytes of `ds:SignedInfo`, which the signer signed.
     pub fn signed_info(&self) -> &[u8] {
-        &self.signed_info
+        &self.0.signed_info
     }
 
     /// Returns the signature: r then s, 48 bytes each, big-endian.
     pub fn signature(&self) -> &[u8; P384_SIGNATURE_LEN] {
-        &self.signature
+        &self.0.signature
     }
 
     /// Returns signer, two intermediates, root.
     pub fn certificates(&self) -> &[Certificate; CERTIFICATES] {
-        &self.certificates
+        &self.0.certificates
     }
 }
 

@@ -4,6 +4,8 @@
 //! (`References`, made from RIMs and OCSP answers before), and the comparison of both (`reference`). Each
 //! check name stands once in the result.
 
+use std::sync::Arc;
+
 use super::device::{self, Asked};
 use super::part::Part;
 use super::reference::{self, Comparison, Reference, References, Source};
@@ -35,7 +37,7 @@ pub const MUST: [CheckName; 11] = [
 #[derive(Clone, Debug)]
 pub struct Gpu {
     pub report: Report,
-    pub chain: Chain,
+    pub chain: Arc<Chain>,
     /// The identity that leases are held under; `None` if the BROM serial does not have its form.
     pub pdi: Option<Pdi>,
     /// SHA-256 of the BROM certificate's SubjectPublicKeyInfo: stays for the life of the chip.
@@ -67,11 +69,11 @@ pub fn assess(
     now: UnixSeconds,
     expected_nonce: Option<&[u8; 32]>,
     report: Result<Report, evidence::Error>,
-    chain: Result<Chain, endorse::Error>,
+    chain: Result<Arc<Chain>, endorse::Error>,
 ) -> Part<Gpu> {
     let mut checks = Checks::new();
     checks.record(format(&report));
-    checks.extend(device::shown(roots, warm, now, expected_nonce, report.as_deref().ok(), chain.as_ref()));
+    checks.extend(device::shown(roots, warm, now, expected_nonce, report.as_deref().ok(), chain.as_deref()));
     if let Ok(chain) = &chain {
         checks.record(identity(chain));
     }

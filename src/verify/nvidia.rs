@@ -1,5 +1,7 @@
 //! NVIDIA devices with the documents and answers at hand: picks what speaks of each, judges it, and joins both.
 
+use std::sync::Arc;
+
 use super::endorsements::NvidiaEndorsements;
 use super::gpu::{self, Gpu};
 use super::ocsp::{self, Hold};
@@ -13,7 +15,7 @@ use crate::endorse::gpu_chain::{Chain, Role};
 use crate::endorse::{self, OcspResponse, Rim};
 use crate::evidence::gpu::{Architecture, Report};
 use crate::evidence::{spdm, switch as switch_evidence};
-use crate::wire::{Check, CheckName, Checks, Code, UnixSeconds, Untrusted};
+use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, Untrusted};
 
 /// Verifies the evidence of one GPU.
 ///
@@ -184,7 +186,7 @@ impl<'a> Bench<'a> {
     }
 
     fn gpu(&self, shown: Evidence<'_>) -> Part<Gpu> {
-        let (report, chain) = (Report::parse(shown.report), Chain::from_pem(shown.chain));
+        let (report, chain) = (Report::parse(shown.report), self.verifier.warm.chain(shown.chain));
         let mut checks = self.revocation(&chain);
         let (mut driver, mut vbios) = (None, None);
         if let Ok(report) = &report {
@@ -195,11 +197,14 @@ impl<'a> Bench<'a> {
         }
         let references = References { driver, vbios, checks, ..References::default() };
         let Verifier { roots, warm } = self.verifier;
-        gpu::assess(roots, warm, &references, self.now, self.expected_nonce, report, chain)
+        let part = gpu::assess(roots, warm, &references, self.now, self.expected_nonce, report, chain);
+        self.kept(shown, &part, |gpu| &gpu.chain);
+        part
     }
 
     fn switch(&self, shown: Evidence<'_>) -> Part<Switch> {
-        let (report, chain) = (switch_evidence::Report::parse(shown.report), Chain::from_pem(shown.chain));
+        let (report, chain) =
+            (switch_evidence::Report::parse(shown.report), self.verifier.warm.chain(shown.chain));
         let mut checks = self.revocation(&chain);
         let mut switch_bios = None;
         if let Ok(report) = &report {
@@ -209,11 +214,21 @@ impl<'a> Bench<'a> {
         }
         let references = References { switch_bios, checks, ..References::default() };
         let Verifier { roots, warm } = self.verifier;
-        switch::assess(roots, warm, &references, self.now, self.expected_nonce, report, chain)
+        let part = switch::assess(roots, warm, &references, self.now, self.expected_nonce, report, chain);
+        self.kept(shown, &part, |switch| &switch.chain);
+        part
+    }
+
+    /// Remembers the chain of a device if it holds.
+    fn kept<T>(&self, shown: Evidence<'_>, part: &Part<T>, chain: impl FnOnce(&T) -> &Arc<Chain>) {
+        let holds = part.checks().named(CheckName::Chain).is_some_and(|check| check.outcome == Outcome::Pass);
+        if let Some(device) = part.shown().filter(|_| holds) {
+            self.verifier.warm.keep_chain(shown.chain, chain(device));
+        }
     }
 
     /// The revocation of a device's chain.
-    fn revocation(&self, chain: &Result<Chain, endorse::Error>) -> Checks {
+    fn revocation(&self, chain: &Result<Arc<Chain>, endorse::Error>) -> Checks {
         let Ok(chain) = chain else { return Checks::new() };
         let chain = Role::ALL.map(|role| chain.certificate(role));
         in_collection(self.given, ocsp::device(&self.verifier.warm, self.now, chain, &self.ocsp).checks)

@@ -5,6 +5,7 @@ use super::warm::Warm;
 use crate::endorse::ocsp::{CERTIFICATE_HOLD, CertId, OcspResponse, Status};
 use crate::endorse::{Certificate, SignatureAlgorithm};
 use crate::wire::text::foreign;
+use crate::wire::transcript::Transcript;
 use crate::wire::{Check, CheckName, Checks, Code, Outcome, UnixSeconds, Window, limits};
 
 /// How a certificate stands, by an answer that is authentic.
@@ -113,8 +114,20 @@ fn names(response: &OcspResponse, subject: &Certificate, issuer: &Certificate) -
     id.serial == subject.serial && *id == CertId::of(id.hash, subject, issuer)
 }
 
-/// Verifies that the issuer let the responder speak for it, and that the responder said this.
+/// Verifies that the issuer let the responder speak for it, and that the responder said this. All of it depends on the
+/// answer and the issuer's name and key alone, so that one that was found good is known again by the digest of these.
 fn authentic(warm: &Warm, issuer: &Certificate, response: &OcspResponse) -> Result<(), Fault> {
+    let (kind, key) = issuer.key.bytes();
+    let digest = Transcript::new("claviger/v1/warm-ocsp")
+        .field(response.digest().bytes())
+        .field(&issuer.subject)
+        .field(kind)
+        .field(key)
+        .sha256();
+    warm.once(digest, || signed_for(warm, issuer, response))
+}
+
+fn signed_for(warm: &Warm, issuer: &Certificate, response: &OcspResponse) -> Result<(), Fault> {
     let responder = response.responder();
     let may_speak = response.names_its_responder()
         && response.responder_has_ocsp_signing()

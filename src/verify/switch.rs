@@ -3,6 +3,8 @@
 //! As of a GPU, but for what a switch does not have: no driver, no firmware id in its report, no operating mode. What it
 //! says of its neighbours is looked at in `topology`, where the neighbours' own evidence is at hand.
 
+use std::sync::Arc;
+
 use super::device::{self, Asked};
 use super::part::Part;
 use super::reference::{self, Comparison, Reference, References, Source};
@@ -41,7 +43,7 @@ const IDENTITY_CHIP: &str = "GH100";
 #[derive(Clone, Debug)]
 pub struct Switch {
     pub report: Report,
-    pub chain: Chain,
+    pub chain: Arc<Chain>,
     /// The identity by its BROM certificate; `None` if the serial does not have its form.
     pub pdi: Option<Pdi>,
     /// SHA-256 of the BROM certificate's SubjectPublicKeyInfo: stays for the life of the chip.
@@ -68,11 +70,11 @@ pub fn assess(
     now: UnixSeconds,
     expected_nonce: Option<&[u8; 32]>,
     report: Result<Report, evidence::Error>,
-    chain: Result<Chain, endorse::Error>,
+    chain: Result<Arc<Chain>, endorse::Error>,
 ) -> Part<Switch> {
     let mut checks = Checks::new();
     checks.record(format(&report));
-    checks.extend(device::shown(roots, warm, now, expected_nonce, report.as_deref().ok(), chain.as_ref()));
+    checks.extend(device::shown(roots, warm, now, expected_nonce, report.as_deref().ok(), chain.as_deref()));
     if let Ok(chain) = &chain {
         checks.record(identity(report.as_ref().ok(), chain));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -84,7 +85,7 @@ fn named(root: &std::path::Path, name: &str) -> Device {
 
 fn assessed(device: &Device, nonce: Option<&[u8; 32]>) -> Part<Gpu> {
     let roots = Roots::pinned().unwrap();
-    let (report, chain) = (Report::parse(&device.report), Chain::from_pem(&device.chain));
+    let (report, chain) = (Report::parse(&device.report), Chain::from_pem(&device.chain).map(Arc::new));
     assess(&roots, &Warm::new(), &References::default(), now(), nonce, report, chain)
 }
 
@@ -343,7 +344,7 @@ fn real_switches_say_what_other_tools_found() {
         assert_eq!(facts["position_id"], opaque.position.unwrap());
         assert_eq!(report.miscounted(), None);
         let roots = Roots::pinned().unwrap();
-        let chain = Chain::from_pem(&chain);
+        let chain = Chain::from_pem(&chain).map(Arc::new);
         assert_eq!(chain.as_ref().unwrap().pdi().unwrap().0, DeviceKind::Switch);
         let references = References::default();
         let part = assess_switch(&roots, &Warm::new(), &references, now(), None, Ok(report), chain);
@@ -393,7 +394,7 @@ fn a_real_node_closes_and_a_switch_that_lists_seven_gpus_does_not() {
     assert_eq!(code(&foreign), Code::GpuTopologySwitchesDiffer);
     // By itself that switch lists one of its GPUs twice.
     let end = |(report, chain): &Evidence| {
-        let (report, chain) = (switch::Report::parse(report), Chain::from_pem(chain));
+        let (report, chain) = (switch::Report::parse(report), Chain::from_pem(chain).map(Arc::new));
         let references = References::default();
         let part =
             assess_switch(&Roots::pinned().unwrap(), &Warm::new(), &references, now(), None, report, chain);
@@ -423,7 +424,7 @@ fn no_signed_byte_can_be_flipped() {
     let roots = Roots::pinned().unwrap();
     let warm = Warm::new();
     let device = named(&root, "gpu/h100-550.90.07");
-    let chain = Chain::from_pem(&device.chain).unwrap();
+    let chain = Arc::new(Chain::from_pem(&device.chain).unwrap());
     for at in 0..device.report.len() {
         let mut bytes = device.report.clone();
         bytes[at] ^= 1 << (at % 8);
@@ -445,7 +446,7 @@ fn a_warm_chain_costs_one_verification_and_gives_the_same_answer() {
     let mut answers = Vec::new();
     for _ in 0..3 {
         let before = crypto::verifications().ecdsa_p384;
-        let (report, chain) = (Report::parse(&device.report), Chain::from_pem(&device.chain));
+        let (report, chain) = (Report::parse(&device.report), Chain::from_pem(&device.chain).map(Arc::new));
         let part = assess(&roots, &warm, &References::default(), now(), None, report, chain);
         costs.push(crypto::verifications().ecdsa_p384 - before);
         answers.push(part.checks().clone());

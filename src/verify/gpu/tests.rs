@@ -72,7 +72,7 @@ impl Scene {
             ..References::default()
         };
         let report = Report::parse(&self.report.bytes());
-        let chain = Chain::from_pem(chain);
+        let chain = Chain::from_pem(chain).map(std::sync::Arc::new);
         assess(roots, &self.warm, &references, self.now, self.expected.as_ref(), report, chain)
     }
 }

@@ -66,7 +66,7 @@ impl Scene {
             ..References::default()
         };
         let report = Report::parse(&self.report.bytes());
-        let chain = Chain::from_pem(chain);
+        let chain = Chain::from_pem(chain).map(std::sync::Arc::new);
         assess(roots, &self.warm, &references, self.now, self.expected.as_ref(), report, chain)
     }
 }
@@ -323,7 +323,7 @@ fn one_kind_of_device_never_stands_in_for_the_other() {
     let mut roots = Roots::pinned().unwrap();
     roots.nvidia_device = Certificate::from_der(&ders[4]).unwrap();
     let report = crate::evidence::gpu::Report::parse(&switch.report.bytes());
-    let chain = Chain::from_pem(&pem(&ders));
+    let chain = Chain::from_pem(&pem(&ders)).map(std::sync::Arc::new);
     let part = gpu::assess(&roots, &switch.warm, &References::default(), switch.now, None, report, chain);
     let code = |name| part.checks().named(name).unwrap().code;
     assert_eq!(code(CheckName::Format), Some(Code::GpuSwitchUnsupported));
