@@ -119,8 +119,8 @@ pub struct VerifyGpu {
     /// The device certificate chain: PEM, leaf first.
     #[arg(long, value_name = "FILE", requires = "report")]
     chain: Option<PathBuf>,
-    /// A JSON evidence list of GPUs or switches, as NVIDIA's tools write it, in place of report and chain. Repeatable; all
-    /// are judged together.
+    /// A JSON evidence list of GPUs or switches, as NVIDIA's tools write it, in place of report and chain. Repeatable;
+    /// all are judged together.
     #[arg(long, value_name = "FILE", conflicts_with = "chain")]
     evidence: Vec<PathBuf>,
     /// The 32-byte nonce that the report must carry, as 64 hex digits. Without it, freshness is not judged.

@@ -202,8 +202,8 @@ pub fn appraise_gpu_default(view: &GpuView, checks: &Checks) -> Appraisal {
     Appraisal::of(reasons, Vec::new())
 }
 
-/// Appraises one NVSwitch under the strict defaults: reference values, and that one whole GPU is all that is acceptable. A
-/// switch joins the GPUs of a node, so that genuine ones are refused as GPUs in a multi-GPU mode are.
+/// Appraises one NVSwitch under the strict defaults: reference values, and that one whole GPU is all that is
+/// acceptable. A switch joins the GPUs of a node, so that genuine ones are refused as GPUs in a multi-GPU mode are.
 pub fn appraise_switch_default(checks: &Checks) -> Appraisal {
     let subject = Subject::Request;
     let mut reasons = failed_appraisals(subject, checks);

@@ -38,7 +38,8 @@ pub struct SwitchFields {
 }
 
 impl SwitchFields {
-    /// Returns an acceptable report of that BIOS, locked, linked to these GPUs, and measuring what its simulated RIM lists.
+    /// Returns an acceptable report of that BIOS, locked, linked to these GPUs, and measuring what its simulated RIM
+    /// lists.
     pub fn running(bios: &str, pdi: [u8; 8], gpus: &[[u8; 8]]) -> Self {
         Self {
             bios: bios.to_string(),

@@ -57,8 +57,8 @@ pub(super) struct Asked<'a> {
 
 /// Adds the checks of documents and revocation, and says what of them was not given: unknown, never passed.
 ///
-/// Without a document `rim` and `measurements` are unknown, and without a word on signers or revocation so are `rim` and
-/// `revocation`.
+/// Without a document `rim` and `measurements` are unknown, and without a word on signers or revocation so are `rim`
+/// and `revocation`.
 pub(super) fn given(references: &References, asked: &[Asked<'_>], checks: &mut Checks) {
     checks.extend(references.checks.clone());
     if references.checks.named(CheckName::Revocation).is_none() {

@@ -98,10 +98,10 @@ pub fn assess_list(
     list.iter().map(assess).collect()
 }
 
-/// Decides whether these devices are one whole node; `None` where there is no topology to speak of. A device whose
+/// Finds out whether these devices are one whole node; `None` where there is no topology to speak of. A device whose
 /// evidence does not parse counts as not shown.
 ///
-/// Errors: the inner one: those of `topology::decide`.
+/// Errors: the inner one: those of `topology::close`.
 pub fn topology(devices: &[Device]) -> Option<Result<Node, Fault>> {
     let (mut gpus, mut switches) = (Vec::new(), Vec::new());
     for device in devices {
@@ -110,7 +110,7 @@ pub fn topology(devices: &[Device]) -> Option<Result<Node, Fault>> {
             Device::Switch(part) => switches.extend(part.shown().map(SwitchEnd::from)),
         }
     }
-    topology::applies(&gpus, &switches).then(|| topology::decide(&gpus, &switches))
+    topology::applies(&gpus, &switches).then(|| topology::close(&gpus, &switches))
 }
 
 /// An answer that came from a collection and is outside its window counts as not given; one that was picked refuses.

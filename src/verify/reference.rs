@@ -1,4 +1,5 @@
-//! Reference values of a GPU's driver and VBIOS or of a switch's BIOS, and their comparison with what a report measured.
+//! Reference values of a GPU's driver and VBIOS or of a switch's BIOS, and their comparison with what a report
+//! measured.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Verification of an NVSwitch's evidence: report, device chain, and what reference document and revocation gave.
 //!
-//! As of a GPU, but for what a switch does not have: no driver, no firmware id in its report, no operating mode. What it
-//! says of its neighbours is looked at in `topology`, where the neighbours' own evidence is at hand.
+//! As of a GPU, but for what a switch does not have: no driver, no firmware id in its report, no operating mode. What
+//! it says of its neighbours is looked at in `topology`, where the neighbours' own evidence is at hand.
 
 use std::sync::Arc;
 
@@ -186,8 +186,8 @@ fn fwid(chain: &Chain) -> Check {
     }
 }
 
-/// Every sign names LS10: the device name and the certificates, but for the identity certificate, which is Hopper's. The
-/// report itself has no field that names the chip.
+/// Every sign names LS10: the device name and the certificates, but for the identity certificate, which is Hopper's.
+/// The report itself has no field that names the chip.
 fn architecture(chain: &Chain) -> Check {
     let signs = [
         ("device name", chain.device_name.as_ref().map(|name| name.chip.as_str()), CHIP),

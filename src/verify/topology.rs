@@ -5,8 +5,8 @@
 //!
 //! What is signed: in protected PCIe (Hopper) each GPU names its switches and each switch its GPUs, and both sides
 //! are compared with the serials of their BROM certificates, so that no device can be left out or exchanged. In MPT
-//! (Blackwell, encrypted NVLink) a GPU names no neighbour: how many GPUs the node has, which of them are linked to one another
-//! and which switches lie between is signed by nobody, and stays the word of the measured guest.
+//! (Blackwell, encrypted NVLink) a GPU names no neighbour: how many GPUs the node has, which of them are linked to one
+//! another and which switches lie between is signed by nobody, and stays the word of the measured guest.
 
 use std::collections::BTreeSet;
 
@@ -107,9 +107,9 @@ impl Fault {
     }
 }
 
-/// Makes the check `topology` of a decision.
-pub fn check(decided: &Result<Node, Fault>) -> Check {
-    match decided {
+/// Makes the check `topology` of what was found out.
+pub fn check(closed: &Result<Node, Fault>) -> Check {
+    match closed {
         Ok(_) => Check::pass(CheckName::Topology),
         Err(Fault { code, expected, actual }) => {
             Check::fail(CheckName::Topology, *code).expected(expected).actual(actual)
@@ -124,7 +124,7 @@ pub fn applies(gpus: &[GpuEnd], switches: &[SwitchEnd]) -> bool {
     gpus.len() + switches.len() > 1 && (!switches.is_empty() || gpus.iter().any(multi))
 }
 
-/// Decides whether these devices are one whole node, and no other device belongs to it.
+/// Finds out whether these devices are one whole node, and no other device belongs to it.
 ///
 /// Shape, in protected PCIe: eight Hopper GPUs, each naming the same four switches, which are those shown; four locked
 /// switches, each listing the same eight GPUs, which are those shown. In MPT: two or more Blackwell GPUs, no two
@@ -136,7 +136,7 @@ pub fn applies(gpus: &[GpuEnd], switches: &[SwitchEnd]) -> bool {
 /// `gpu_topology_gpus_differ`, `gpu_topology_switch_unlocked`, in this order.
 ///
 /// Source: NVIDIA's PPCIE verifier, which does not compare with the certificates of the GPUs.
-pub fn decide(gpus: &[GpuEnd], switches: &[SwitchEnd]) -> Result<Node, Fault> {
+pub fn close(gpus: &[GpuEnd], switches: &[SwitchEnd]) -> Result<Node, Fault> {
     let mode = mode(gpus, switches)?;
     architectures(mode, gpus)?;
     counts(mode, gpus.len(), switches.len())?;
@@ -316,17 +316,17 @@ mod tests {
             scene
         }
 
-        fn decide(&self) -> Result<Node, Fault> {
-            decide(&self.gpus, &self.switches)
+        fn close(&self) -> Result<Node, Fault> {
+            close(&self.gpus, &self.switches)
         }
     }
 
     /// Changes one thing of a node that closes, and expects exactly that code.
     fn one(base: fn() -> Scene, code: Code, change: impl FnOnce(&mut Scene)) -> Fault {
         let mut scene = base();
-        assert!(scene.decide().is_ok());
+        assert!(scene.close().is_ok());
         change(&mut scene);
-        let fault = scene.decide().unwrap_err();
+        let fault = scene.close().unwrap_err();
         assert_eq!(fault.code, code, "{fault:?}");
         let check = check(&Err(fault.clone()));
         assert_eq!((check.name, check.code), (CheckName::Topology, Some(code)));
@@ -336,31 +336,31 @@ mod tests {
 
     #[test]
     fn a_whole_node_closes_and_names_its_devices() {
-        let node = Scene::ppcie().decide().unwrap();
+        let node = Scene::ppcie().close().unwrap();
         assert_eq!(node.mode, NodeMode::Ppcie);
         assert_eq!(node.gpus, (0xa0..0xa8).map(pdi).collect());
         assert_eq!(node.switches, (0x50..0x54).map(pdi).collect());
         assert_eq!(check(&Ok(node)), Check::pass(CheckName::Topology));
-        let node = Scene::mpt().decide().unwrap();
+        let node = Scene::mpt().close().unwrap();
         assert_eq!((node.mode, node.gpus.len(), node.switches.len()), (NodeMode::Mpt, 8, 0));
     }
 
     #[test]
     fn the_order_of_devices_and_of_links_says_nothing() {
-        let expected = Scene::ppcie().decide();
+        let expected = Scene::ppcie().close();
         let mut scene = Scene::ppcie();
         scene.gpus.reverse();
         scene.switches.swap(0, 2);
         scene.gpus[3].links.rotate_left(5);
         scene.switches[1].gpus.reverse();
-        assert_eq!(scene.decide(), expected);
+        assert_eq!(scene.close(), expected);
     }
 
     #[test]
     fn a_link_that_is_off_is_no_device() {
         let mut scene = Scene::ppcie();
         scene.gpus[2].links[0] = None;
-        assert!(scene.decide().is_ok(), "each switch is still reached by another link");
+        assert!(scene.close().is_ok(), "each switch is still reached by another link");
         one(Scene::ppcie, Code::GpuTopologySwitchLinks, |scene| {
             for link in scene.gpus[2].links.iter_mut().skip(3) {
                 *link = None;
@@ -378,7 +378,7 @@ mod tests {
             let all = |scene: &mut Scene| scene.gpus.iter_mut().for_each(|gpu| gpu.mode = mode);
             one(Scene::ppcie, Code::GpuTopologyMode, all);
         }
-        assert_eq!(decide(&[], &[]).unwrap_err().code, Code::GpuTopologyMode);
+        assert_eq!(close(&[], &[]).unwrap_err().code, Code::GpuTopologyMode);
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
         for count in [2, 4, 7] {
             let mut scene = Scene::mpt();
             scene.gpus.truncate(count);
-            assert!(scene.decide().is_ok(), "{count}: how many there are is not signed");
+            assert!(scene.close().is_ok(), "{count}: how many there are is not signed");
         }
         one(Scene::mpt, Code::GpuTopologyGpuCount, |scene| scene.gpus.truncate(1));
         one(Scene::mpt, Code::GpuTopologySwitchCount, |scene| {

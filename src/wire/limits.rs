@@ -64,7 +64,7 @@ pub const WRAPPED_KEY_LEN_MAX: usize = TENANT_KEY_LEN_MAX + 8 * 1024;
 pub const ENTRY_LEN_MAX: usize = 128 * 1024;
 /// Bytes, as JSON, of what the checks of one log entry expected and found: 16 GPUs whose measurements all differ fit.
 /// With it every other member of an entry fits into `ENTRY_LEN_MAX`.
-pub const ENTRY_CHECK_TEXTS_LEN_MAX: usize = 48 * 1024;
+pub const ENTRY_CHECK_TEXTS_LEN_MAX: usize = 44 * 1024;
 /// Bytes of a text in a log entry: a reason of three sentences.
 pub const ENTRY_TEXT_LEN_MAX: usize = 512;
 /// Findings that the verification of a log lists; further ones are counted.

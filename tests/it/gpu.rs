@@ -411,9 +411,9 @@ fn a_real_node_closes_and_a_switch_that_lists_seven_gpus_does_not() {
         .map(|device| GpuEnd::from(assessed(&device, None).shown().unwrap()))
         .collect();
     let mut ends: Vec<SwitchEnd> = switches.iter().map(end).collect();
-    assert!(topology::decide(&gpus, &ends).is_ok());
+    assert!(topology::close(&gpus, &ends).is_ok());
     ends[1].gpus = end(&ls10).gpus;
-    let fault = topology::decide(&gpus, &ends).unwrap_err();
+    let fault = topology::close(&gpus, &ends).unwrap_err();
     assert_eq!(fault.code, Code::GpuTopologyGpuLinks);
     assert!(fault.actual.starts_with("switch 1 lists 7 ("), "{}", fault.actual);
 }

@@ -21,8 +21,8 @@ pub struct Device {
     pub chain: Vec<u8>,
 }
 
-/// Reads JSON evidence lists, one after another: each an array, or an object with `evidence_list`. Vendors' documents may
-/// have more members; `nonce` and `arch` beside the evidence are unsigned and left aside.
+/// Reads JSON evidence lists, one after another: each an array, or an object with `evidence_list`. Vendors' documents
+/// may have more members; `nonce` and `arch` beside the evidence are unsigned and left aside.
 ///
 /// Errors: `Failure::Usage` where a file cannot be read. Where one holds something else, the inner one: the failed
 /// `format` with the entry.
@@ -72,8 +72,8 @@ pub fn devices(document: &Value) -> Result<Vec<Device>, String> {
         .collect()
 }
 
-/// The result over a list: as good as its worst device, and never acceptable with one device twice or as a node that does
-/// not close.
+/// The result over a list: as good as its worst device, and never acceptable with one device twice or as a node that
+/// does not close.
 struct Whole<'a> {
     devices: &'a [Judged],
     /// `None` where there is no topology to speak of.
@@ -97,8 +97,8 @@ impl<'a> Whole<'a> {
                 }
             }
         }
-        if let Some(decided) = topology {
-            checks.record(topology::check(decided));
+        if let Some(closed) = topology {
+            checks.record(topology::check(closed));
         }
         let verdict = devices.iter().map(Judged::verdict).max_by_key(|verdict| match verdict {
             Verdict::Verified => 0,
@@ -167,10 +167,10 @@ impl<'a> Whole<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             page.push_str(&summary(at, device));
         }
-        if let Some(decided) = self.topology {
-            page.push_str(&format!("topology:  {}\n", told(decided)));
-            if decided.is_err() {
-                output::check_lines(&mut page, &topology::check(decided));
+        if let Some(closed) = self.topology {
+            page.push_str(&format!("topology:  {}\n", told(closed)));
+            if closed.is_err() {
+                output::check_lines(&mut page, &topology::check(closed));
             }
         }
         page.push_str(&format!("verdict:   {}\n", word(&self.verdict)));
@@ -189,8 +189,8 @@ impl<'a> Whole<'a> {
 }
 
 /// Says in a line whether the devices are one whole node, and what that rests on.
-fn told(decided: &Result<Node, Fault>) -> String {
-    match decided {
+fn told(closed: &Result<Node, Fault>) -> String {
+    match closed {
         Err(fault) => fault.code.to_string(),
         Ok(Node { mode: NodeMode::Ppcie, gpus, switches }) => format!(
             "one whole node in protected PCIe: {} GPUs and {} switches, each named by the others",
