@@ -2,6 +2,7 @@
 //! that the test sets, and a custodian that the test can hold up.
 
 mod batch;
+mod bound;
 mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
@@ -11,7 +12,9 @@ mod leases;
 mod redeem;
 mod risk;
 mod rollback;
+mod shipped;
 mod stays;
+mod steady;
 mod tdx;
 mod tdx_told;
 
