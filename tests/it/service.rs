@@ -17,6 +17,7 @@ mod stays;
 mod steady;
 mod tdx;
 mod tdx_told;
+mod versions;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

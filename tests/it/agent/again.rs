@@ -100,3 +100,38 @@ fn each_exchange_opens_a_connection_of_its_own() {
     assert_eq!(answering.join().unwrap(), 4, "two challenges and two requests");
     assert!(server.routes().is_empty());
 }
+
+/// Under TLS a wrong clock is met before any challenge comes: the line then has both times, and nobody decided.
+#[test]
+#[cfg(feature = "server")]
+fn a_clock_outside_of_the_service_s_certificate_is_told_with_both_times() {
+    for (begin, end, words) in
+        [(2300, 2400, "not valid yet: verification time"), (2001, 2002, "expired: verification time")]
+    {
+        let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+        (params.not_before, params.not_after) =
+            (rcgen::date_time_ymd(begin, 1, 1), rcgen::date_time_ymd(end, 1, 1));
+        let key = rcgen::KeyPair::generate().unwrap();
+        let leaf = params.self_signed(&key).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], private)
+            .unwrap();
+        let service = Arc::new(Service::new());
+        let own = Arc::clone(&service);
+        let server =
+            Server::start(Some(Arc::new(tls)), move |request| Response::json(200, &two_keys(&own, request)));
+        let mut guest = Guest::new(&service, &server);
+        guest.config.service = ServiceUrl::parse(&format!("https://{}", server.address), false).unwrap();
+        guest.config.anchors = vec![leaf.der().clone()];
+        let outcome = guest.run();
+        assert_eq!((outcome.exit(), outcome.code()), (Exit::Undecided, Some(Code::AgentServiceUnreachable)));
+        let line = outcome.to_string();
+        assert!(line.contains(words) && line.contains("the guest's clock"), "{line}");
+        assert!(line.contains("last of 3 attempts") && guest.has_no_keys(), "{line}");
+    }
+}

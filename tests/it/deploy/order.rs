@@ -1,5 +1,5 @@
-//! What all that is shipped has in common: no failure is swallowed, none ends the machine, and nobody but the agent sets
-//! a GPU ready.
+//! What all that is shipped has in common: no failure is swallowed, none ends the machine, and nobody but the agent
+//! sets a GPU ready.
 
 use super::values;
 

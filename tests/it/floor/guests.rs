@@ -90,3 +90,12 @@ fn one_gpu_under_two_names_is_one_gpu() {
     assert!(verdict.codes().contains(&GpuDuplicateDevice), "{:?}", verdict.codes());
     assert!(!verdict.codes().contains(&GpuNonceMismatch), "{:?}", verdict.codes());
 }
+
+/// A newer agent offers what it speaks and chooses what the service does.
+#[test]
+fn an_agent_that_offers_more_is_served_in_the_version_that_it_chose() {
+    let mut plan = Plan::in_order();
+    plan.head.versions_offered = vec!["claviger/2".to_string(), plan.head.version.clone()];
+    let verdict = judged(plan);
+    assert_eq!(verdict.outcome, Outcome::Granted, "{:?}", verdict.reasons);
+}

@@ -1,5 +1,5 @@
-//! Each policy that is shipped, in force in a real service, over its routes: the guest that it describes has its key, and
-//! what its table refuses is refused here too. Only what a tenant replaces is replaced.
+//! Each policy that is shipped, in force in a real service, over its routes: the guest that it describes has its key,
+//! and what its table refuses is refused here too. Only what a tenant replaces is replaced.
 
 use claviger::policy::Policy;
 use claviger::protocol::facts::Switch;

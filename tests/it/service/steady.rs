@@ -56,6 +56,14 @@ fn a_clock_that_steps_back_decides_nothing_until_it_has_caught_up() {
     stage.holds();
 }
 
+#[test]
+fn challenges_are_never_zero_and_never_the_same() {
+    let stage = Stage::new("steady-nonces");
+    let nonces: std::collections::BTreeSet<_> = (0..50).map(|_| stage.challenge().nonce).collect();
+    assert_eq!(nonces.len(), 50);
+    assert!(!nonces.contains(&[0; 32]));
+}
+
 /// Certificates of roles begin some minutes before they are made: a guest whose clock is a little behind believes a
 /// service that was made a moment ago.
 #[test]
