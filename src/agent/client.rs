@@ -31,6 +31,8 @@ pub struct Answer {
     pub status: u16,
     /// From the header `Retry-After`, which a proxy or balancer may have set.
     pub retry_after_s: Option<u32>,
+    /// From the header `Upgrade`: the versions that a service of another one speaks.
+    pub upgrade: Option<String>,
     pub body: Vec<u8>,
 }
 
@@ -72,8 +74,9 @@ impl Client {
         let request = self.http.post(self.service.route(route)).content_type("application/json");
         let mut response = request.send(body).map_err(|error| unreachable(&error))?;
         let status = response.status().as_u16();
-        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let retry_after_s = header.and_then(|value| value.parse().ok());
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let retry_after_s = header("retry-after").and_then(|value| value.parse().ok());
+        let upgrade = header("upgrade").map(str::to_string);
         let len_max = u64::try_from(len_max).unwrap_or(u64::MAX);
         let body =
             response.body_mut().with_config().limit(len_max).read_to_vec().map_err(|error| match error {
@@ -82,7 +85,7 @@ impl Client {
                 }
                 other => unreachable(&other),
             })?;
-        Ok(Answer { status, retry_after_s, body })
+        Ok(Answer { status, retry_after_s, upgrade, body })
     }
 }
 
@@ -95,6 +98,10 @@ pub fn undecided(answer: &Answer) -> Error {
     let status = answer.status;
     if (300..400).contains(&status) {
         return Error::Reply { status, what: "a redirect, which is not followed".to_string() };
+    }
+    // Whatever document comes with it: that of a later version may have another form.
+    if status == 426 {
+        return Error::OtherVersion { spoken: answer.upgrade.clone() };
     }
     match json::parse::<Problem>("problem", &answer.body, limits::GUEST_BODY_LEN_MAX) {
         Ok(problem) => {
@@ -125,7 +132,7 @@ mod tests {
     use crate::wire::Code;
 
     fn answer(status: u16, retry_after_s: Option<u32>, body: &str) -> Answer {
-        Answer { status, retry_after_s, body: body.as_bytes().to_vec() }
+        Answer { status, retry_after_s, upgrade: None, body: body.as_bytes().to_vec() }
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub enum Error {
     NonceZero { whose: &'static str },
     /// A signed reply does not fit the request.
     NotAsked { what: String },
+    /// The service speaks other versions of the protocol: those in `spoken`, as it states them unsigned.
+    OtherVersion { spoken: Option<String> },
     /// Message, signature, receipt or sealed key of a reply does not hold.
     Protocol(protocol::Error),
     /// An answer that the protocol does not know.
@@ -87,6 +89,7 @@ impl Error {
             Self::LeaseLapsed { .. } => Code::AgentLeaseLapsed,
             Self::NonceZero { .. } => Code::AgentNonceZero,
             Self::NotAsked { .. } => Code::AgentReplyNotAsked,
+            Self::OtherVersion { .. } => Code::ProtocolVersion,
             Self::Protocol(error) => error.code(),
             Self::Reply { .. } => Code::AgentReplyMalformed,
             Self::Service { code, .. } => *code,
@@ -118,6 +121,7 @@ impl Error {
             | Self::LeaseLapsed { .. }
             | Self::NonceZero { .. }
             | Self::NotAsked { .. }
+            | Self::OtherVersion { .. }
             | Self::Protocol(_)
             | Self::Reply { .. }
             | Self::Service { .. }
@@ -130,7 +134,8 @@ impl Error {
     /// signed, so it is no denial, and yet the same request would get it again.
     pub fn may_pass(&self) -> bool {
         let stays = match self {
-            Self::Service { status, .. } => [400, 404, 405, 413, 426].contains(status),
+            Self::OtherVersion { .. } => true,
+            Self::Service { status, .. } => [400, 404, 405, 413].contains(status),
             _ => false,
         };
         self.exit() == Exit::Undecided && !stays
@@ -174,20 +179,15 @@ impl fmt::Display for Error {
             Self::LeaseLapsed { last } => write!(f, "the lease lapsed without a renewal; at last: {last}"),
             Self::NonceZero { whose } => write!(f, "expected a nonce; {whose} is zero"),
             Self::NotAsked { what } => write!(f, "the reply does not fit the request: {what}"),
-            Self::Protocol(error) => error.fmt(f),
-            Self::Reply { status, what } => {
-                write!(f, "the service answered {status} with {what}")?;
-                match status {
-                    426 => write!(f, "; this agent speaks {}", head::VERSIONS.join(", ")),
-                    _ => Ok(()),
-                }
+            Self::OtherVersion { spoken } => {
+                let ours = head::VERSIONS.join(", ");
+                let theirs = spoken.as_deref().map_or("what it does not name".to_string(), foreign);
+                write!(f, "the service answered 426: it speaks {theirs}; this agent speaks {ours}")
             }
+            Self::Protocol(error) => error.fmt(f),
+            Self::Reply { status, what } => write!(f, "the service answered {status} with {what}"),
             Self::Service { status, code, .. } => {
-                write!(f, "the service answered {status}: {code}, {}", code.meaning())?;
-                match status {
-                    426 => write!(f, "; this agent speaks {}", head::VERSIONS.join(", ")),
-                    _ => Ok(()),
-                }
+                write!(f, "the service answered {status}: {code}, {}", code.meaning())
             }
             Self::SimulatedPins => {
                 f.write_str("expected the pins of a real service; these are of a simulated one")
@@ -211,10 +211,16 @@ mod tests {
 
     #[test]
     fn a_service_of_another_version_is_told_in_one_line() {
-        let error = Error::Reply { status: 426, what: "`version`".to_string() };
-        let text = error.to_string();
-        assert!(text.contains("claviger/1") && !text.contains('\n'), "{text}");
-        assert_eq!(error.exit(), Exit::Undecided);
+        let said = |spoken: Option<&str>| {
+            let error = Error::OtherVersion { spoken: spoken.map(str::to_string) };
+            assert_eq!((error.code(), error.exit()), (Code::ProtocolVersion, Exit::Undecided));
+            assert!(!error.may_pass(), "the same request gets the same answer");
+            error.to_string()
+        };
+        assert!(
+            said(Some("claviger/3\n")).ends_with("it speaks `claviger/3\\n`; this agent speaks claviger/1")
+        );
+        assert!(said(None).ends_with("it speaks what it does not name; this agent speaks claviger/1"));
     }
 
     #[test]

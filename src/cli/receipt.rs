@@ -103,8 +103,7 @@ fn asked(head: &RequestHead) -> String {
 
 fn bundle(path: &Path) -> Result<Bundle, Failure> {
     let bytes = read::bounded(path, limits::ATTEST_BODY_LEN_MAX)?;
-    let request: AttestRequest = json::parse("request", &bytes, limits::ATTEST_BODY_LEN_MAX)
-        .map_err(|error| Failure::at(path, error))?;
+    let request = AttestRequest::parse(&bytes).map_err(|error| Failure::at(path, error))?;
     let bundle = Bundle::of(request).map_err(|error| Failure::at(path, error))?;
     bundle.check_proof().map_err(|error| Failure::at(path, error))?;
     Ok(bundle)

@@ -97,9 +97,7 @@ async fn serve<P: Ports>(
         Ok(body) => body,
         Err(rejection) => return too_large(&rejection),
     };
-    let parsed: Result<AttestRequest, _> =
-        protocol_json::parse("request", &body, limits::ATTEST_BODY_LEN_MAX);
-    let answer = match parsed {
+    let answer = match AttestRequest::parse(&body) {
         Ok(request) => answered(service.clone(), operation, request).await,
         Err(error) => Answer::Stranger(crate::verify::Stranger::of(error.code())),
     };

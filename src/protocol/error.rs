@@ -1,5 +1,7 @@
 //! What messages can be wrong in.
 
+use super::head::VERSIONS;
+use crate::wire::text::foreign;
 use crate::wire::{Code, Digest};
 
 /// Why a message does not parse, or does not hold what it claims.
@@ -19,6 +21,8 @@ pub enum Error {
     Role { what: String },
     /// A sealed key does not open.
     Sealing { what: &'static str },
+    /// The request is of a version that is not spoken here.
+    Version { stated: String },
 }
 
 impl Error {
@@ -34,6 +38,7 @@ impl Error {
             Self::Receipt { .. } => Code::ReceiptInvalid,
             Self::Role { .. } => Code::ServiceNotPinned,
             Self::Sealing { .. } => Code::SealedKeyInvalid,
+            Self::Version { .. } => Code::ProtocolVersion,
         }
     }
 }
@@ -59,6 +64,9 @@ impl std::fmt::Display for Error {
             Self::Receipt { what } => write!(f, "the receipt does not hold: {what}"),
             Self::Role { what } => write!(f, "the service's key is not certified: {what}"),
             Self::Sealing { what } => write!(f, "the sealed key does not open: {what}"),
+            Self::Version { stated } => {
+                write!(f, "expected a request of {}; it is of {}", VERSIONS.join(", "), foreign(stated))
+            }
         }
     }
 }

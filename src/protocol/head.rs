@@ -91,8 +91,9 @@ impl RequestHead {
     ///
     /// Shape: canonical JSON, at most `HEAD_LEN_MAX` bytes; at most `KEYS_MAX` key ids, each once.
     ///
-    /// Errors: `Json`.
+    /// Errors: `Version` for a head of a version that is not spoken, whatever else it holds; `Json`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        spoken(bytes)?;
         let head: Self = json::parse_canonical("request head", bytes, limits::HEAD_LEN_MAX)?;
         let wrong = |what: &str| Error::Json { document: "request head", what: what.to_string() };
         if head.keys.len() > limits::KEYS_MAX {
@@ -141,6 +142,24 @@ impl RequestHead {
     }
 }
 
+/// What a head of every version has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: String,
+}
+
+/// Refuses a head of a version that is not spoken before its other fields are read: those of a later one are not known.
+///
+/// Errors: `Version`; a head that states none is for whoever reads all of it.
+pub fn spoken(bytes: &[u8]) -> Result<(), Error> {
+    match json::parse::<Versioned>("request head", bytes, limits::HEAD_LEN_MAX) {
+        Ok(Versioned { version }) if !VERSIONS.contains(&version.as_str()) => {
+            Err(Error::Version { stated: version })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Hashes a head as sent.
 pub fn head_hash(bytes: &[u8]) -> Digest<48> {
     crypto::sha384(&[bytes])
@@ -149,6 +168,7 @@ pub fn head_hash(bytes: &[u8]) -> Digest<48> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Code;
 
     fn head() -> RequestHead {
         let (tenant, key) = ("acme".parse().unwrap(), "model".parse().unwrap());
@@ -167,10 +187,25 @@ mod tests {
         twice.keys.push("model".parse().unwrap());
         assert!(RequestHead::parse(&twice.bytes().unwrap()).is_err());
         let mut unoffered = head();
-        unoffered.version = "claviger/2".to_string();
+        unoffered.versions_offered = vec!["claviger/2".to_string()];
         assert!(RequestHead::parse(&unoffered.bytes().unwrap()).is_err());
         let mut spaced = head().bytes().unwrap();
         spaced.push(b'\n');
         assert!(RequestHead::parse(&spaced).is_err());
+    }
+
+    #[test]
+    fn another_version_is_told_before_any_other_field_is_read() {
+        let of = |bytes: &[u8]| RequestHead::parse(bytes).unwrap_err().code();
+        let same = RequestHead { version: "claviger/2".to_string(), ..head() };
+        assert_eq!(of(&same.bytes().unwrap()), Code::ProtocolVersion);
+        assert_eq!(of(br#"{ "ask": [], "version": "claviger/2" }"#), Code::ProtocolVersion);
+        for malformed in
+            [&br#"{"version":1}"#[..], br#"{"version":"claviger/1","ask":[]}"#, br#"["claviger/2"]"#, b""]
+        {
+            assert_eq!(of(malformed), Code::HeadMalformed);
+        }
+        let long = format!("{{\"version\":\"claviger/2\",\"a\":\"{}\"}}", "x".repeat(limits::HEAD_LEN_MAX));
+        assert_eq!(of(long.as_bytes()), Code::HeadMalformed);
     }
 }

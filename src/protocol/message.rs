@@ -151,6 +151,28 @@ pub struct AttestRequest {
     pub proof: Bytes,
 }
 
+/// What a request of every version has.
+#[derive(Deserialize)]
+struct Headed {
+    head: Bytes,
+}
+
+impl AttestRequest {
+    /// Parses the body of a request.
+    ///
+    /// Shape: JSON, at most `ATTEST_BODY_LEN_MAX` bytes.
+    ///
+    /// Errors: `Version` for a request of a version that is not spoken, whatever else it holds; `Json`.
+    pub fn parse(body: &[u8]) -> Result<Self, Error> {
+        let parsed = json::parse("request", body, limits::ATTEST_BODY_LEN_MAX);
+        parsed.map_err(|error| {
+            // Only now: a body is long, and hardly any is of another version.
+            let headed = json::parse::<Headed>("request", body, limits::ATTEST_BODY_LEN_MAX);
+            headed.ok().and_then(|headed| head::spoken(&headed.head.0).err()).unwrap_or(error)
+        })
+    }
+}
+
 /// A request whose head has been read; evidence and facts are opaque bytes still.
 #[derive(Clone, Debug)]
 pub struct Bundle {
@@ -170,8 +192,8 @@ impl Bundle {
     /// and `RUNTIME_LOG_LEN_MAX` bytes; init data beside an SNP report or a TDX quote alone, of at most
     /// `INIT_DATA_LEN_MAX`; the sizes of other parts are bounded by their own parsers.
     ///
-    /// Errors: `Json`; `EventLog` unless the head holds the digest of the event log that is sent, or none where none
-    /// is.
+    /// Errors: those of `RequestHead::parse`; `Json`; `EventLog` unless the head holds the digest of the event log that
+    /// is sent, or none where none is.
     pub fn of(request: AttestRequest) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Json { document: "request", what: what.to_string() };
         let head = RequestHead::parse(&request.head.0)?;

@@ -19,7 +19,7 @@ use crate::policy::Reason;
 use crate::policy::decide::{Decision, Denied, Granted, without_policy};
 use crate::policy::in_force::Policies as _;
 use crate::policy::in_force::{InForce, in_force, select};
-use crate::protocol::head::{Operation, Plane, VERSIONS};
+use crate::protocol::head::{Operation, Plane};
 use crate::protocol::message::{AttestRequest, Bundle};
 use crate::protocol::sealing;
 use crate::verify::endorsements::{Source as _, Wanted};
@@ -138,9 +138,6 @@ fn admit<P: Ports>(
 ) -> Result<(Arc<Bundle>, Fresh), Stranger> {
     let bundle = Bundle::of(request).map_err(|error| Stranger::of(error.code()))?;
     let head = bundle.head();
-    if !VERSIONS.contains(&head.version.as_str()) {
-        return Err(Stranger::of(Code::ProtocolVersion));
-    }
     if head.operation != operation || head.plane != Plane::Guest {
         return Err(Stranger::of(Code::HeadMalformed));
     }

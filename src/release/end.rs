@@ -9,7 +9,7 @@ use crate::audit::recorded::{Recorded, again};
 use crate::identity::Fresh;
 use crate::lease::hold::instance_key_digest;
 use crate::lease::ports::{Claimed, Spent};
-use crate::protocol::head::{Operation, Plane, RequestHead, VERSIONS, head_hash};
+use crate::protocol::head::{Operation, Plane, RequestHead, head_hash};
 use crate::protocol::message::{AttestRequest, DenialBody, GrantBody, LeaseGrant};
 use crate::protocol::receipt::ciphertexts_digest;
 use crate::protocol::transcript;
@@ -71,9 +71,6 @@ fn admit<P: Ports>(service: &Service<P>, now: UnixSeconds, request: AttestReques
     let head = RequestHead::parse(&request.head.0).map_err(|error| error.code())?;
     if request.evidence.is_some() || request.facts.is_some() {
         return Err(Code::RequestMalformed);
-    }
-    if !VERSIONS.contains(&head.version.as_str()) {
-        return Err(Code::ProtocolVersion);
     }
     if head.operation != Operation::End || head.plane != Plane::Guest || !head.keys.is_empty() {
         return Err(Code::HeadMalformed);

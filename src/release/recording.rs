@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::judge::judge;
 use crate::identity::{self, Freshness as _, Replayed};
 use crate::policy::{self, Decision, Draft, Policy};
+use crate::protocol;
 use crate::protocol::message::{AttestRequest, Bundle};
-use crate::protocol::{self, json};
 use crate::verify::ocsp::Hold;
 use crate::verify::{Caller, Ended, Endorsements, Guest, Verifier};
-use crate::wire::{Code, UnixSeconds, limits};
+use crate::wire::{Code, UnixSeconds};
 
 /// Why bytes are no recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +58,7 @@ impl Recording {
     ///
     /// Errors: `Request`, `Challenge`.
     pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let request: AttestRequest =
-            json::parse("request", body, limits::ATTEST_BODY_LEN_MAX).map_err(Unreadable::Request)?;
+        let request = AttestRequest::parse(body).map_err(Unreadable::Request)?;
         let bundle = Bundle::of(request).map_err(Unreadable::Request)?;
         let (replayed, issued) = Replayed::shown_in(bundle.challenge()).map_err(Unreadable::Challenge)?;
         Ok(Self { bundle: Arc::new(bundle), nonce: *replayed.nonce(), issued })

@@ -1,5 +1,6 @@
 //! The agent against a scripted service on loopback: what is delivered, and what never is.
 
+mod again;
 mod answers;
 mod devices;
 mod init_data;

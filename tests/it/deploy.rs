@@ -1,6 +1,8 @@
 //! What `deploy/` ships is taken by the tools that will read it: systemd and Kubernetes. And it says what it must: the
 //! workload waits for its keys, which never touch a disk.
 
+mod order;
+
 use std::path::Path;
 use std::process::Command;
 

@@ -15,6 +15,7 @@ mod doctor;
 mod elsewhere;
 mod facts;
 mod gpu;
+mod guests;
 mod init_data;
 mod lines;
 mod nvidia;

@@ -48,6 +48,8 @@ mod paths;
 #[cfg(feature = "sim")]
 mod policy;
 #[cfg(all(feature = "server", feature = "sim"))]
+mod quiet;
+#[cfg(all(feature = "server", feature = "sim"))]
 mod readme;
 #[cfg(feature = "sim")]
 mod real_captures;

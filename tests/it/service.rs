@@ -2,6 +2,7 @@
 //! that the test sets, and a custodian that the test can hold up.
 
 mod batch;
+mod bound;
 mod changes;
 #[cfg(feature = "danger-fault-points")]
 mod crash;
@@ -11,9 +12,12 @@ mod leases;
 mod redeem;
 mod risk;
 mod rollback;
+mod shipped;
 mod stays;
+mod steady;
 mod tdx;
 mod tdx_told;
+mod versions;
 mod vlek;
 
 use std::net::SocketAddr;

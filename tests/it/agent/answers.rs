@@ -298,11 +298,21 @@ fn a_reply_may_be_as_long_as_its_bound() {
 
 #[test]
 fn a_service_of_another_version_is_told_in_one_line() {
-    let (service, server) = scripted(|_, _| problem(426, Code::RequestMalformed, None));
-    let mut guest = Guest::new(&service, &server);
-    guest.config.retries = 0;
-    let line = guest.run().to_string();
-    assert!(line.contains("426") && line.contains("claviger/1") && !line.contains('\n'), "{line}");
+    for (header, theirs) in [
+        ("X-Nothing: 1", "it speaks what it does not name"),
+        ("Upgrade: claviger/4, claviger/3", "it speaks `claviger/4, claviger/3`"),
+    ] {
+        let (service, server) = scripted(move |_, _| {
+            Response::raw(426, b"{\"of\":\"another form\"}".to_vec()).with_header(header)
+        });
+        let mut guest = Guest::new(&service, &server);
+        let outcome = guest.run();
+        assert_eq!((outcome.exit(), outcome.code()), (Exit::Undecided, Some(Code::ProtocolVersion)));
+        let line = outcome.to_string();
+        assert!(line.contains(theirs) && line.contains("this agent speaks claviger/1"), "{line}");
+        assert!(!line.contains('\n') && line.contains(Code::ProtocolVersion.hint()), "{line}");
+        assert_eq!(server.routes(), ["/attest/challenge", "/attest"], "and asks once");
+    }
 }
 
 #[test]

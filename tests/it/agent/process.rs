@@ -228,6 +228,28 @@ fn a_lease_that_lapses_stops_the_workload_with_another_status() {
     assert_eq!(place.run(&["status"], &[]), 3);
 }
 
+/// The order that the examples of a unit and a pod rely on: the model's command begins with its keys, or not at all.
+#[test]
+fn a_command_is_started_after_a_grant_alone() {
+    type Answer = fn(&Service, &Request) -> Response;
+    let paths: [(&str, Answer, i32); 4] = [
+        ("denied", denies, 1),
+        ("unreachable", |_, _| Response::lost(), 3),
+        ("undecided", |_, _| problem(503, Code::RimMissing, None), 3),
+        ("granted", |service, request| Response::json(200, &two_keys(service, request)), 9),
+    ];
+    for (name, answer, status) in paths {
+        let (service, server) = scripted(move |service, request| match request.route.as_str() {
+            "/attest/end" => Response::json(200, &service.grant(request, "ended", Vec::new())),
+            _ => answer(service, request),
+        });
+        let place = Place::new(&format!("agent-exec-{name}"), &service, &server, "");
+        assert_eq!(place.exec(&[], "touch begun; exit 9").ended().code(), Some(status), "{name}");
+        assert_eq!(place.path("begun").exists(), name == "granted", "{name}");
+        assert_eq!(place.text("last").is_some(), name != "granted", "{name}: who spoke last");
+    }
+}
+
 #[test]
 fn a_command_that_cannot_start_gives_the_lease_back() {
     let (service, server) = giving(600, denies);

@@ -361,7 +361,7 @@ impl State {
 }
 
 /// Reads one request; `None` if the client goes away, as one does that refuses our certificate.
-fn read(stream: &mut impl Read) -> Option<(String, Vec<u8>)> {
+pub fn read(stream: &mut impl Read) -> Option<(String, Vec<u8>)> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).ok()?;

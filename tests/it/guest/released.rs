@@ -121,6 +121,15 @@ fn a_report_at_its_bound_is_sent() {
     assert_ne!(ran.status()["code"], UNAVAILABLE, "{ran:?}");
 }
 
+/// A stack that gives zeros and calls it a success: nobody signed that, and no expectation is zero.
+#[test]
+fn a_report_of_zeros_gets_nothing() {
+    let guest = Guest::snp("tsm-zeros");
+    guest.kernel().instead.push(("/outblob", vec![0; 1184]));
+    guest.run().stopped("snp_report_version", &["an all-zero report means that the guest got none"]);
+    assert_eq!((guest.stage.count("stranger"), guest.stage.count("denied")), (1, 0));
+}
+
 /// The kernel waits for the host as long as it likes; the agent does not.
 #[test]
 fn a_kernel_that_does_not_answer_is_given_up() {
