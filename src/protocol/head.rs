@@ -152,8 +152,10 @@ struct Versioned {
 ///
 /// Errors: `Version`; a head that states none is for whoever reads all of it.
 pub fn spoken(bytes: &[u8]) -> Result<(), Error> {
+    // A list would be read as an object without names.
+    let object = bytes.trim_ascii_start().starts_with(b"{");
     match json::parse::<Versioned>("request head", bytes, limits::HEAD_LEN_MAX) {
-        Ok(Versioned { version }) if !VERSIONS.contains(&version.as_str()) => {
+        Ok(Versioned { version }) if object && !VERSIONS.contains(&version.as_str()) => {
             Err(Error::Version { stated: version })
         }
         Ok(_) | Err(_) => Ok(()),

@@ -51,13 +51,12 @@ fn a_request_is_recorded_once_however_often_it_is_sent() {
     assert_eq!(recorded(&requests[2]), 1);
 }
 
-/// What the service could not decide is asked for anew, with a record of its own: the log tells of both, so that it
-/// still gives the register.
+/// What the service could not decide is asked for anew, about the same GPUs: their record stands already.
 #[test]
-fn a_new_request_is_recorded_beside_the_one_before_it() {
+fn a_new_request_adds_no_record_to_that_of_the_one_before_it() {
     let (_, requests) = asked(&[|| problem(503, Code::StoreUnavailable, Some(1))]);
     let counts: Vec<usize> = requests.iter().map(recorded).collect();
-    assert_eq!(counts, [1, 2]);
+    assert_eq!(counts, [1, 1]);
     assert_ne!(requests[0].challenge, requests[1].challenge);
 }
 
