@@ -119,6 +119,8 @@ impl Store {
     /// Begins a transaction, on a new connection where there is none or the files changed under it.
     fn begin(&self, slot: OwnedMutexGuard<Slot>, handle: Handle, access: Access) -> Result<Tx, StoreError> {
         let mut db = Db::of(slot, handle);
+        // Before the transaction sees anything: what others commit from now on is not in it, and makes it no older copy.
+        let seen = self.shared.log_size_seen.load(Ordering::SeqCst);
         let begun = self.begin_on(&mut db, access).inspect_err(|_| {
             if db.generation().is_some() {
                 db.close();
@@ -130,7 +132,7 @@ impl Store {
         if known {
             return Ok(tx);
         }
-        match same_store(&mut tx) {
+        match same_store(&mut tx, seen) {
             Ok(()) => Ok(tx),
             Err(error) => {
                 tx.abandon();
@@ -247,7 +249,7 @@ fn start(
     let mut tx = Tx::begun(db, shared.clone());
     let done = match new {
         Some((store, mode)) => tx.put_new_meta(store, mode),
-        None => same_store(&mut tx),
+        None => same_store(&mut tx, 0),
     };
     match done {
         Ok(()) => tx.commit()?,
@@ -259,13 +261,13 @@ fn start(
     Ok((shared, path))
 }
 
-/// Checks that a new connection leads to the store of before, and that it is not older than it was seen.
-fn same_store(tx: &mut Tx) -> Result<(), StoreError> {
+/// Checks that a new connection leads to the store of before, and that it is not older than it was seen before.
+fn same_store(tx: &mut Tx, seen: i64) -> Result<(), StoreError> {
     let meta = tx.meta()?;
     if (meta.store, meta.mode) != (tx.shared.store, tx.shared.mode) {
         return Err(corrupt(format!("expected store {}; this is {}", tx.shared.store, meta.store)));
     }
-    let (size, seen) = (tx.log_end()?.size, tx.shared.log_size_seen.load(Ordering::SeqCst));
+    let size = tx.log_end()?.size;
     match i64::try_from(size) {
         Ok(size) if size >= seen => Ok(()),
         _ => Err(corrupt(format!("an older copy: expected at least {seen} log entries; it has {size}"))),

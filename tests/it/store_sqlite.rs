@@ -289,6 +289,26 @@ async fn readers_see_one_snapshot_beside_the_writer_and_cannot_write() {
     assert_eq!(service.verified(&place.store).await, 2);
 }
 
+/// A connection that is opened beside the writer sees what was there when it began; that is no older copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_that_connects_while_entries_are_written_reads() {
+    for round in 0..60 {
+        let place = Place::new().await;
+        let service = begun(&place.store).await;
+        let store = place.store.clone();
+        let writer = tokio::spawn(async move {
+            for _ in 0..4 {
+                let by = service.clone();
+                done(&store, move |tx| by.append(tx, &alarm("x"), at(1000))).await?;
+            }
+            Ok::<_, StoreError>(())
+        });
+        let size: Result<u64, StoreError> = place.store.read(|tx| Ok(tx.head()?.tree.size())).await;
+        writer.await.unwrap().unwrap();
+        assert!(size.is_ok_and(|size| (1..=5).contains(&size)), "round {round}");
+    }
+}
+
 #[tokio::test]
 async fn another_process_sees_the_same_challenges_leases_and_head() {
     let place = Place::new().await;
