@@ -119,7 +119,8 @@ impl Store {
     /// Begins a transaction, on a new connection where there is none or the files changed under it.
     fn begin(&self, slot: OwnedMutexGuard<Slot>, handle: Handle, access: Access) -> Result<Tx, StoreError> {
         let mut db = Db::of(slot, handle);
-        // Before the transaction sees anything: what others commit from now on is not in it, and makes it no older copy.
+        // Before the transaction sees anything: what others commit from now on is not in it, and makes it no older
+        // copy.
         let seen = self.shared.log_size_seen.load(Ordering::SeqCst);
         let begun = self.begin_on(&mut db, access).inspect_err(|_| {
             if db.generation().is_some() {
