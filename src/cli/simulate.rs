@@ -1,10 +1,11 @@
 //! `claviger simulate`: a simulated machine as a process, so that service and agent can be tried as processes too.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ use crate::wire::limits;
 
 /// The policy that names the image of every simulated machine.
 const POLICY: &str = include_str!("../../policies/simulator.toml");
+/// For how long an agent waits for the machine, which answers one agent after the other.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of one line on the socket: a boot log, the evidence of a few GPUs with their chains.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
 
@@ -197,6 +200,7 @@ impl Remote {
                 "start `claviger simulate --dir DIR` and wait for `ready`; the socket is DIR/machine.sock";
             Failure::at(socket, format!("{error}; {what}"))
         })?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(|error| wrong(socket, &error))?;
         Ok(Self { lines: BufReader::new(stream) })
     }
 
@@ -207,7 +211,13 @@ impl Remote {
         self.lines.get_mut().write_all(&text).map_err(|error| failed(error.to_string()))?;
         let mut line = Vec::new();
         let read = self.lines.by_ref().take(LINE_LEN_MAX).read_until(b'\n', &mut line);
-        read.map_err(|error| failed(error.to_string()))?;
+        read.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => failed(format!(
+                "no answer for {} s; a simulated machine serves one agent at a time",
+                PATIENCE.as_secs()
+            )),
+            _ => failed(error.to_string()),
+        })?;
         match serde_json::from_slice(&line).map_err(|error| failed(error.to_string()))? {
             Answer::Failed(what) => Err(failed(what)),
             answer => Ok(answer),

@@ -13,7 +13,7 @@ pub const CODES: &[(Code, &str, &str)] = &[
     (SnpCrlMalformed, "tests/it/snp/alterations.rs", "what_does_not_parse_was_given_and_refuses"),
     (GpuListMalformed, "tests/it/cmd.rs", "each_command_shows_what_its_listing_says"),
     (GpuReferenceEmpty, "src/verify/reference.rs", "a_document_without_active_values_is_refused"),
-    (OcspMalformed, "src/endorse/ocsp.rs", "refuses_every_other_form"),
+    (OcspMalformed, "src/endorse/ocsp/tests.rs", "refuses_every_other_form"),
     (OcspUnauthorized, "tests/it/nvidia_simulated.rs", "a_responder_that_gives_no_answer_is_a_typed_error"),
     (OcspUnavailable, "tests/it/nvidia_simulated.rs", "a_responder_that_gives_no_answer_is_a_typed_error"),
     (RimEditionMismatch, "tests/it/rim.rs", "a_signed_document_of_another_product_or_kind_is_refused"),
